@@ -274,9 +274,9 @@ def import_tasks(
     [dim]Example:[/dim]  evovpo import-tasks humaneval HumanEval.jsonl.gz --out humaneval
     """
     from evovpo.problem.folder import load_problem
-    from evovpo.problem.importers import writing
+    from evovpo.problem.importers import formats
 
-    written = writing.import_tasks(task_format, file, out, limit)
+    written = formats.import_tasks(task_format, file, out, limit)
     for folder in written.folders:
         load_problem(folder)
     reasons = Counter(task.reason for task in written.skipped)

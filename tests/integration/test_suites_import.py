@@ -22,6 +22,7 @@ from evovpo.judging.evaluator import Evaluator
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers import psb2, score
 from evovpo.problem.importers.assertions import parse, read_tests, signature, value_of
+from evovpo.problem.importers.formats import dealt, import_tasks, load_tasks, suite_text
 from evovpo.problem.importers.tasks import (
     Case,
     ImportedTask,
@@ -31,7 +32,6 @@ from evovpo.problem.importers.tasks import (
     UnusableTaskError,
     usable,
 )
-from evovpo.problem.importers.writing import dealt, import_tasks, load_tasks, suite_text
 from evovpo.problem.suites import load_suite
 from evovpo.sandbox import Sandbox
 from evovpo.types import Problem, Program, Status

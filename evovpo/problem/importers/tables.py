@@ -17,6 +17,7 @@ from typing import Any, TextIO
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import write_errors, written_whole
 from evovpo.problem.importers import table_script
+from evovpo.problem.importers.formats import MOST_COMPONENTS, check_empty, write_problem
 from evovpo.problem.importers.table_script import (
     table_arguments,
     table_cell,
@@ -26,7 +27,6 @@ from evovpo.problem.importers.table_script import (
     table_write,
 )
 from evovpo.problem.importers.tasks import Case, ImportedTask, parsed, read_lines
-from evovpo.problem.importers.writing import MOST_COMPONENTS, check_empty, write_problem
 from evovpo.types import Problem, Program, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")

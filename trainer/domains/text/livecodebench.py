@@ -24,10 +24,10 @@ from evovpo.analysis.grouping import MOST_COMPONENTS, group_rewards
 from evovpo.errors import AnswerError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.problem.importers.assertions import parse
+from evovpo.problem.importers.formats import dealt
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
 from evovpo.problem.importers.score import is_right
 from evovpo.problem.importers.tasks import ImportedTask, UnusableTaskError, checked_record, usable
-from evovpo.problem.importers.writing import dealt
 from evovpo.prompts.replies import blocks
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Status, content_id
