@@ -10,7 +10,7 @@ from tiny_models import CHAT_TEMPLATE, END_ID, hf, write_answering_model, write_
 
 pytest.importorskip("trl")
 
-from evovpo.errors import ConfigError, TrainingError
+from evovpo.errors import ConfigError, PolicyError, TrainingError
 from tests.support.benchmark_rows import toolrl, write_jsonl
 from trainer.domains import open_domain
 from trainer.domains.maze.generator import generate_maze
@@ -57,6 +57,17 @@ def test_what_a_model_says_of_generation_has_no_say(tmp_path: Path) -> None:
             assert policy.model.generation_config.top_k == settings.get("top_k")
     assert found[0] == found[1]
     assert len({one.text for one in asked[0]}) == 1 < len({one.text for one in found[0][0]})
+
+
+def test_a_tokenizer_that_makes_nothing_of_a_prompt_is_an_error(tmp_path: Path) -> None:
+    parts = own(tmp_path)
+    write_jsonl(tmp_path / "rows.jsonl", [{"prompt": "ÄÖÜ"}] * 10)
+    policy = load_policy(str(write_tiny_folder(tmp_path / "model", "qwen2")))
+    with (
+        open_domain(parts["domain"], parts["data"]) as domain,
+        pytest.raises(PolicyError, match="its tokenizer makes no token of a prompt"),
+    ):
+        complete(policy, domain, domain.prompts, Ask(2))
 
 
 def test_the_arguments_of_the_chat_template_are_those_of_the_training(

@@ -1,49 +1,77 @@
 """The recipes of the paper, each from rows in the public format to its table, with small stand-ins."""
 
+import hashlib
+import itertools
 import json
+import re
+import shutil
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+import torch
+from openevolve_problems import numbered
+from printed import in_table
+from safetensors.torch import load_file
 from shell import Shell
 from tiny_models import write_answering_model
 
 pytest.importorskip("trl")
 
 from evovpo.config_tree import read_toml
-from evovpo.errors import ConfigError
+from evovpo.errors import ConfigError, ProblemError
+from evovpo.files import write_json
 from tests.support.benchmark_rows import write_jsonl
 from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain
 from trainer.domains.catalogue import longest
-from trainer.experiments.recipe import PAPER, cost_of, read_recipe
+from trainer.domains.maze.generator import generate_maze
+from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
+from trainer.domains.maze.words import route_words
+from trainer.experiments.recipe import PAPER, asked_of, cost_of, read_recipe
+from trainer.recipes.maze.pretrain import draw_route
 
 RECIPES = ("maze", "musique", "eureqa", "toolrl", "livecodebench")
 quiet = pytest.mark.usefixtures("quiet_trl")
 
 
+def right_answers(name: str) -> list[str]:
+    """Return ten answers that earn something from some prompt of a recipe."""
+    if name != "maze":
+        return [FORMATS[name][1](number) for number in range(10)]
+    found = []
+    for number, seed in itertools.product(range(3), range(30)):
+        maze = generate_maze(f"test-0-{number}")
+        moves = read_route(maze, route_ids(draw_route(maze, Random(seed)))) or ""
+        if any(route_rewards(maze, moves)):
+            found.append(f"<route>{route_words(moves)}</route>")
+    return found[::3]
+
+
 def stand_ins(name: str, folder: Path) -> tuple[str, dict[str, str]]:
     """Return a model that knows right answers, alone and in chains of three, and the files of a recipe."""
     recipe = read_recipe(PAPER / f"{name}.toml")
-    files, prompts, words = {}, [], ["<route>UP</route>"]
+    files, prompts, words = {}, [], right_answers(name)
     if recipe.data is not None:
-        row, answer, _ = FORMATS[recipe.domain]
+        row = FORMATS[recipe.domain][0]
         day = {"contest_date": "2024-10-01T00:00:00"} if recipe.domain == "livecodebench" else {}
         train = write_jsonl(folder / "train.jsonl", [row(number) | day for number in range(10)])
         files["data"] = str(train)
         if recipe.test_data:
             files["test_data"] = str(train)
-        words = [answer(number) for number in range(10)]
     for answers in (1, 3):
         with open_domain(recipe.domain, files.get("data"), answers, tasks=10) as domain:
             prompts += domain.prompts
     if recipe.domain == "livecodebench":
         chains = ["\n---\n".join([words[n], words[n - 1], words[n - 2]]) for n in range(10)]
     else:
+        form = "<route_{0}>{1}</route_{0}>" if name == "maze" else "<response_{0}>{1}</response_{0}>"
+        plain = [re.sub("</?route>", "", word) for word in words]
         chains = [
-            "".join(f"<response_{i}>{words[(n - i) % len(words)]}</response_{i}>" for i in (1, 2, 3))
-            for n in range(len(words))
+            "".join(form.format(i, plain[(n - i) % len(plain)]) for i in (1, 2, 3)) for n in range(len(plain))
         ]
     model = write_answering_model(folder / "model", prompts, [*words, *chains], enable_thinking=False)
     return str(model), files
@@ -63,25 +91,48 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
         "settings.check_first_batch": False, **files,
     }  # fmt: skip
     changes = [part for key, value in small.items() for part in ("--set", f"{key}={json.dumps(value)}")]
+    assert f"evovpo study paper/{name}" in in_table("reproduce.md").values()
     command = ("study", f"paper/{name}", "--model", model, "--test-tasks=3", *changes, "--out", "out")
     done = Shell(capsys)(*command, "--json")
     assert done.code == 0, done.err
+    # Stopped after its first step, a training goes on to the same weights.
+    arm = tmp_path / "out" / "vpo-0"
+    trained, asked = load_file(arm / "model.safetensors"), json.loads((arm / "training.json").read_text())
+    shutil.rmtree(arm / "checkpoint-2")
+    (arm / "model.safetensors").unlink()
+    write_json(arm / "training.json", {key: asked[key] for key in ("asked", "before")})
+    again = Shell(capsys)(*command, "--json")
+    assert "Going on from" in again.err
+    assert again.json == done.json
+    weights = load_file(arm / "model.safetensors")
+    assert all(torch.equal(weights[key], trained[key]) for key in trained)
     rows = done.json["rows"]
     arms = [arm["name"] for arm in read_toml(PAPER / f"{name}.toml")["arms"]]
     assert list(dict.fromkeys(row["arm"] for row in rows)) == arms
     for row in rows:
         assert row["minus_start"]["low"] <= row["minus_start"]["mean"] <= row["minus_start"]["high"]
         assert (row["minus_reference"] is None) == (row["arm"] == "grpo")
-    if name != "maze":
-        assert max(row["mean"] for row in rows) > 0
+    assert max(row["mean"] for row in rows) > 0
     shown = Shell(capsys)(*command, "--report-only")
     assert shown.code == 0
     assert "The paper reports" in (tmp_path / "out" / "report.md").read_text()
     # One of its trainings, by itself: the same, and so made before.
-    again = ("train", "--config", "out/recipe.json", "--arm", "vpo-at-k", "--output", "out/vpo-at-k-0")
-    one = Shell(capsys)(*again)
+    one = Shell(capsys)(
+        "train", "--config", "out/recipe.json", "--arm", "vpo-at-k", "--output", "out/vpo-at-k-0"
+    )
     assert one.code == 0, one.err
     assert "was made before" in one.err
+    # Behind a server its answers earn what they are worth.
+    recipe = read_recipe(PAPER / f"{name}.toml")
+    data = ("--data", files["data"]) if files else ()
+    words = right_answers(name)
+    with numbered(lambda number: words[number % len(words)]) as url:
+        served = Shell(capsys)(
+            "measure", "--domain", recipe.domain, *data, "--model=vpo", "--base-url", url, "--k=1,10",
+            "--prompts=2", "--json",
+        )  # fmt: skip
+    assert served.code == 0, served.err
+    assert served.json["best_at_k"]["10"]["mean"] > 0.5
 
 
 def test_every_recipe_is_read_and_its_cost_is_stated() -> None:
@@ -110,6 +161,43 @@ def test_what_is_wrong_with_a_recipe_is_said_at_once(tmp_path: Path) -> None:
             read_recipe(PAPER / "musique.toml", changes)
 
 
+def test_data_other_than_the_recipe_names_are_refused(tmp_path: Path) -> None:
+    row = FORMATS["musique"][0]
+    parts = [str(write_jsonl(tmp_path / f"{name}.jsonl", [row(name)])) for name in range(2)]
+    meant = hashlib.sha256(b"".join(Path(part).read_bytes() for part in parts)).hexdigest()
+    changes: dict[str, Any] = {"data": ",".join(parts), "data_sha256": meant}
+    asked = asked_of(read_recipe(PAPER / "musique.toml", changes), "vpo", 0, "out", {})
+    with asked.open(for_test=False) as domain:
+        assert len(domain.prompts) == 2
+    write_jsonl(tmp_path / "1.jsonl", [row(2)])
+    with pytest.raises(ProblemError, match=f"with the SHA-256 {meant}, found .*another version"):
+        asked.open(for_test=False)
+
+
+@quiet
+@pytest.mark.slow
+def test_what_the_machine_lacks_is_said_before_anything_is_spent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if torch.accelerator.is_available() or find_spec("vllm"):
+        pytest.skip("this machine has a GPU or vLLM")
+    here, alone = ("--set", "settings.use_vllm=false"), ("--set", "accelerate=")
+    for options, said in (
+        ((), "use_vllm: expected vLLM, found none installed"),
+        (here, "expected 8 GPUs, found 0; name another file with --set accelerate=FILE"),
+        (
+            (*here, *alone, "--model=no/such/model/here"),
+            "model 'no/such/model/here': expected a model folder",
+        ),
+        ((*here, *alone, "--arms=grpo,vop"), "unknown arm 'vop'; did you mean 'vpo'"),
+        ((*here, *alone, "--tokens=7"), "--tokens: the file says this itself"),
+    ):
+        done = Shell(capsys)("study", "paper/maze", *options)
+        assert done.code == 2
+        assert said in done.err
+
+
 @quiet
 @pytest.mark.slow
 def test_a_training_of_a_recipe_takes_options_in_the_place_of_its_own(
@@ -118,8 +206,6 @@ def test_a_training_of_a_recipe_takes_options_in_the_place_of_its_own(
     where: Callable[..., Any] = Shell(capsys)
     assert "name one of grpo, max-at-k" in where("train", "--config", PAPER / "maze.toml").err
     assert "--domain, or a recipe" in where("train").err
-    from trainer.experiments.recipe import asked_of
-
     recipe = read_recipe(PAPER / "maze.toml")
     asked = asked_of(recipe, "vpo", 3, "out", {"steps": 7, "settings": {"beta": 0.0}})
     assert (asked.steps, asked.seed, asked.objective, asked.answers_per_chain) == (7, 3, "vpo", 3)

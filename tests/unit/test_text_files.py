@@ -348,7 +348,7 @@ def test_rows_are_chosen_by_date_and_files_are_joined(tmp_path: Path) -> None:
     one, other = write_jsonl(tmp_path / "one.jsonl", rows[:2]), write_jsonl(tmp_path / "two.jsonl", rows[2:])
     for dates in ("2024-08..2025-02", "2024-08-01..2025-02-28"):
         with open_domain("livecodebench", f"{one},{other}", dates=dates) as domain:
-            assert [row["id"] for row in domain.prompts] == [f"atcoder/{day}" for day in days[1:4]]
+            assert [row["id"] for row in domain.prompts] == [f"atcoder-{day}" for day in days[1:4]]
     with pytest.raises(ConfigError, match=r"expected FROM\.\.TO"):
         open_domain("livecodebench", one, dates="2024")
     with pytest.raises(ConfigError, match="its rows have no dates"):

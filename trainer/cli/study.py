@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from trainer.experiments.study_export import Export
 
 _OF_ANY = ("target", "work", "report_only", "processes", "executor", "serve", "as_json")
-"""Options that go with a file too; it says all others itself."""
+"""Options that go with a study file too; it says all others itself."""
+_OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "test_tasks", "changes", "dry_run", "report_only",
+                "as_json")  # fmt: skip
 _KEYS = {
     "model": "start", "seeds": "seeds", "tokens": "training.tokens", "prompts": "training.prompts",
     "learning_rates": "tuning.learning_rates", "kls": "tuning.kls", "validation_tasks": "tuning.tasks",
@@ -53,10 +55,10 @@ def study(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Write the report from the rows at hand and run nothing.")
     ] = False,
-    out: Annotated[Path, option("FOLDER", "Of a domain: keeps rows, tables and pictures.")] = Path("study"),
+    out: Annotated[Path, option("FOLDER", "Of a domain or recipe: keeps what came of it.")] = Path("study"),
     model: Annotated[
-        Path | None,
-        option("FOLDER", "Start model of all arms instead of the domain's own.", resolve_path=True),
+        str | None,
+        option("FOLDER", "Start model of all arms instead of the domain's own; of a recipe also a hub name."),
     ] = None,
     tokens: Annotated[int | None, option("N", "Tokens that every training generates.", min=1)] = None,
     prompts: Annotated[int | None, option("P", "Prompts in a training step.", min=1)] = None,
@@ -67,7 +69,7 @@ def study(
         str | None,
         option(
             "A,B,...",
-            "Only these arms.  Further ones: vpo-mixed, vpo-reuse.",
+            "Only these arms. Of a domain also vpo-mixed, vpo-reuse.",
             default="the objectives",
         ),
     ] = None,
@@ -110,7 +112,9 @@ def study(
         given = settings_of(changes) | {
             key: value for key, value in (("model", model), ("seeds", seeds), ("test", test_tasks)) if value
         }
-        _recipe(recipe, given, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
+        _refuse_others(context, _OF_A_RECIPE)
+        only = None if arms is None else arms.split(",")
+        _recipe(recipe, given, only, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
         return
     if changes or dry_run:
         raise ConfigError(f"--set and --dry-run are for recipes (docs/reproduce.md), and {target} is none")
@@ -121,7 +125,7 @@ def study(
     from trainer.reports.study_report import report_json, report_record, write_report
 
     if target.endswith(".toml"):
-        _refuse_others(context)
+        _refuse_others(context, _OF_ANY)
         folder = work or Path(target).parent / "work"
         found = read_study(Path(target), runs=not report_only, work=None if report_only else folder)
     else:
@@ -147,15 +151,21 @@ def study(
 
 
 def _recipe(
-    path: Path, given: dict[str, Any], out: Path, *, dry_run: bool, report_only: bool, as_json: bool
+    path: Path,
+    given: dict[str, Any],
+    only: list[str] | None,
+    out: Path,
+    *,
+    dry_run: bool,
+    report_only: bool,
+    as_json: bool,
 ) -> None:
     """Make the trainings of a recipe and show its table, or show what they would cost."""
     from rich.markdown import Markdown
 
     from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_json, table_of
 
-    changes = {key: str(value) if isinstance(value, Path) else value for key, value in given.items()}
-    recipe = read_recipe(path, changes)
+    recipe = read_recipe(path, given, only)
     if dry_run:
         costs = cost_of(recipe)
         if as_json:
@@ -227,21 +237,23 @@ def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
         if given[named] is not None:
             changes[_KEYS[named]] = _numbers("--" + named.replace("_", "-"), given[named])
     if given["model"] is not None:
-        changes["start"] = str(given["model"])
+        changes["start"] = str(Path(given["model"]).resolve())
     arms = None if given["arms"] is None else given["arms"].split(",")
     return read_bundled(name, out, changes, arms, given["largest_k"])
 
 
-def _refuse_others(context: typer.Context) -> None:
-    """Raise `ConfigError` for an option that a study file has as a key."""
+def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
+    """Raise `ConfigError` for an option that the file has as a key, or that has no effect."""
     given = [
         parameter
         for parameter in context.params
-        if parameter not in _OF_ANY and str(context.get_parameter_source(parameter)).endswith("COMMANDLINE")
+        if parameter not in allowed and str(context.get_parameter_source(parameter)).endswith("COMMANDLINE")
     ]
     if given:
         options = ", ".join("--" + parameter.replace("_", "-") for parameter in given)
-        raise ConfigError(f"{options}: a study file says this itself; change it there")
+        raise ConfigError(
+            f"{options}: the file says this itself; change it there, or a recipe's key with --set"
+        )
 
 
 def _numbers(option: str, text: str) -> list[float]:

@@ -59,6 +59,13 @@ def train(
         int | None,
         option("M", "Answers in one completion.", min=1, default="3 for vpo and its kin, else 1"),
     ] = None,
+    goals: Annotated[
+        bool,
+        typer.Option(
+            "--goals",
+            help="With grpo: show drawn weights of the components in each prompt and reward by them.",
+        ),
+    ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts in a step.", min=1)] = 8,
     rollouts: Annotated[int, option("G", "Completions of each prompt; above k.", min=2)] = 8,
@@ -111,7 +118,7 @@ def train(
         domain=domain or "", output=str(output), data=data, test_data=test_data, model=model,
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
         lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
-        dates=dates, test_dates=test_dates,
+        dates=dates, test_dates=test_dates, goals=goals,
     )  # fmt: skip
     if config is not None:
         asked = _of_recipe(context, config, arm, asked)

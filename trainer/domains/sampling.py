@@ -118,6 +118,11 @@ def complete(
         for first in range(0, len(rows), per_batch):
             batch = rows[first : first + per_batch]
             prompts = [_prompt_ids(policy.tokenizer, row["prompt"], ask.template) for row in batch]
+            if not all(prompts):
+                raise PolicyError(
+                    f"{policy.tokenizer.name_or_path}: its tokenizer makes no token of a prompt of "
+                    f"{domain.name}; is it the tokenizer that the model was trained with?"
+                )
             ids = _sample(policy, prompts, domain, ask)
             for place, row in enumerate(batch):
                 mine = ids[place * ask.completions : (place + 1) * ask.completions]

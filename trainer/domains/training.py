@@ -9,6 +9,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, get_type_hints
 
@@ -26,9 +27,10 @@ from evovpo.proposers.policy_folders import is_adapter
 from evovpo.types import PolicyVersion
 from trainer.domains.catalogue import GENERATED, open_domain
 from trainer.domains.domain import Domain, load_tokenizer
+from trainer.domains.goals import by_goal, with_goals
 from trainer.domains.policy_figures import by_prompt, ends, figures, means
 from trainer.domains.sampling import Ask, as_text, complete, model_folder
-from trainer.domains.text.rows import files_of
+from trainer.domains.text.rows import check_digest, files_of
 from trainer.learning.grpo import VPOConfig, VPOTrainer
 from trainer.objectives import find_objective
 
@@ -65,6 +67,11 @@ class TrainingRequest:
     dates: str = ""
     test_dates: str = ""
     """Days FROM..TO of the rows to train on and to measure on."""
+    data_sha256: str = ""
+    test_data_sha256: str = ""
+    """What the files must have, several read as one (`cat ONE OTHER | sha256sum`); empty for any."""
+    goals: bool = False
+    """Show weights of the components in each prompt and reward by them (`trainer.domains.goals`)."""
 
     @property
     def answers_per_chain(self) -> int:
@@ -73,16 +80,23 @@ class TrainingRequest:
     def open(self, *, for_test: bool) -> Domain:
         """Return the domain with the prompts to train on, or with those to measure on."""
         kept_back = self.test > 0 and not (self.test_data or self.test_dates)
-        data = self.test_data if for_test and self.test_data else self.data
+        is_other = for_test and bool(self.test_data)
+        data = self.test_data if is_other else self.data
+        check_digest(data, self.test_data_sha256 if is_other else self.data_sha256)
         dates = self.test_dates if for_test else self.dates
         split: Any = ("test" if for_test else "train") if kept_back else None
         if self.domain in GENERATED and for_test:
             split = "test"
         most = _BUNDLED_TASKS if self.domain in GENERATED else None
-        return open_domain(
+        domain = open_domain(
             self.domain, data, self.answers_per_chain, split=split, tasks=self.test if for_test else most,
             dates=dates,
         )  # fmt: skip
+        if not self.goals:
+            return domain
+        if self.objective != "grpo":
+            raise ConfigError(f"--goals: answers earn one number, which is for grpo, not {self.objective}")
+        return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:
         """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if there is none."""
@@ -126,11 +140,12 @@ class TrainingRequest:
             "per_device_train_batch_size": at_once, "max_completion_length": domain.max_tokens,
             "learning_rate": _RATES["bundled" if is_bundled else "lora" if self.lora else "full"],
             "lr_scheduler_type": "constant" if is_bundled else "linear",
-            "scalar": domain.scalar,
+            "scalar": () if self.goals else domain.scalar,
             "use_cpu": not torch.accelerator.is_available(), "report_to": "none", "logging_steps": 1,
             "save_steps": max(1, min(50, self.steps // 4)), "save_total_limit": 2, "disable_tqdm": True,
         } | checked_settings(self.settings)  # fmt: skip
         values.setdefault("gradient_accumulation_steps", mine // values["per_device_train_batch_size"] or 1)
+        check_vllm(values)
         try:
             return VPOConfig(**values)
         except ConfigError:
@@ -145,6 +160,8 @@ class TrainingRequest:
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
         changes = {
             "output": "",
+            "data_sha256": "",
+            "test_data_sha256": "",
             "files": [file_digests(file.parent, [file]) for file in files],
             "settings": {name: value for name, value in self.settings.items() if name not in own},
         }
@@ -175,6 +192,15 @@ def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
                 f"--set {name}: expected {hints[name]}, found {value!r}; {error.errors()[0]['msg']}"
             ) from error
     return found
+
+
+def check_vllm(settings: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` where settings sample with vLLM and it is not installed."""
+    if settings.get("use_vllm") and find_spec("vllm") is None:
+        raise ConfigError(
+            "use_vllm: expected vLLM, found none installed; pip install 'evovpo[vllm]', or sample with "
+            "transformers: --set use_vllm=false (of a recipe settings.use_vllm=false)"
+        )
 
 
 def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
@@ -305,7 +331,9 @@ def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *
         # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes. Texts
         # are made of the tokens, as in `complete`: TRL may have taken thoughts and calls out of them.
         texts = tokenizer.batch_decode(completion_ids, skip_special_tokens=True)
-        return domain.score_rows(texts, completion_ids, [domain.prompts[number] for number in row])
+        rows = [domain.prompts[number] for number in row]
+        found = domain.score_rows(texts, completion_ids, rows)
+        return by_goal(found, rows) if asked.goals else found
 
     adapter = None
     if asked.lora:
@@ -341,7 +369,9 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> TrainingResult | None
         before, result = dict(stored["asked"]), stored.get("result")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{file}: expected the record of a training ({error}); remove it") from error
-    others = sorted(name for name in {*before, *asked_for} if before.get(name) != asked_for.get(name))
+    others = sorted(
+        name for name in {*before, *asked_for} if (before.get(name) or None) != (asked_for.get(name) or None)
+    )
     if others:
         changes = ", ".join(f"{name} {before.get(name)!r}" for name in others)[:300]
         raise ConfigError(

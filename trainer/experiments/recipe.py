@@ -9,10 +9,11 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
 from pydantic import Field
 
 from evovpo.config_tree import read_toml
@@ -36,6 +37,8 @@ class RecipeArm(Part):
     objective: str = "vpo-at-k"
     answers: Count = 0
     """m, answers a completion; 0 for the objective's usual number."""
+    goals: bool = False
+    """Show weights of the components in each prompt and reward by them: goal-conditioned, with grpo."""
     settings: Mapping[str, Any] = {}
     """Of `VPOConfig`, over those of the recipe."""
 
@@ -58,6 +61,9 @@ class Recipe(Part):
     model: str | None = None
     data: str | None = None
     test_data: str | None = None
+    data_sha256: str = ""
+    test_data_sha256: str = ""
+    """What the data must have, several files read as one (`cat ONE OTHER | sha256sum`); empty for any."""
     dates: str = ""
     test_dates: str = ""
     steps: Positive = 100
@@ -88,22 +94,15 @@ class Recipe(Part):
         return self.arms[names.index(name)]
 
     def options(self, arm: RecipeArm, seed: int) -> dict[str, Any]:
-        """Return one training as the fields of `trainer.domains.training.Asked`, but for its output."""
+        """Return the fields of one training, a `trainer.domains.training.TrainingRequest`, but its output."""
         names = (
-            "domain",
-            "model",
-            "data",
-            "test_data",
-            "dates",
-            "test_dates",
-            "steps",
-            "prompts",
-            "rollouts",
-        )
-        found = {name: getattr(self, name) for name in (*names, "lora", "test", "ks", "sampling")}
-        settings = {**self.settings, **arm.settings}
-        return found | {"objective": arm.objective, "answers": arm.answers or None, "seed": seed,
-                        "settings": settings}  # fmt: skip
+            "domain", "model", "data", "test_data", "data_sha256", "test_data_sha256", "dates", "test_dates",
+            "steps", "prompts", "rollouts", "lora", "test", "ks", "sampling",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in names} | {
+            "objective": arm.objective, "answers": arm.answers or None, "seed": seed, "goals": arm.goals,
+            "settings": {**self.settings, **arm.settings},
+        }  # fmt: skip
 
 
 def find_recipe(target: str) -> Path | None:
@@ -119,10 +118,13 @@ def _is_recipe(path: Path) -> bool:
     return path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys()
 
 
-def read_recipe(path: Path, changes: Mapping[str, Any] | None = None) -> Recipe:
+def read_recipe(
+    path: Path, changes: Mapping[str, Any] | None = None, only: Sequence[str] | None = None
+) -> Recipe:
     """Return the recipe in a file, `changes` by key (of a table `settings.beta`) in the place of its own.
 
-    Raises `ConfigError` naming everything that is wrong.
+    With `only`, it has these arms alone, and a reference among them or none. Raises `ConfigError` naming
+    everything that is wrong.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -153,13 +155,33 @@ def read_recipe(path: Path, changes: Mapping[str, Any] | None = None) -> Recipe:
         if not file.is_file():
             reader.add(f"accelerate: {file}: expected a configuration of accelerate, found none")
     raise_faults(faults)
-    return recipe
+    if only is None:
+        return recipe
+    reference = recipe.reference if recipe.reference in only else ""
+    return recipe.model_copy(update={"arms": tuple(map(recipe.arm, only)), "reference": reference})
+
+
+def _check_machine(recipe: Recipe) -> None:
+    """Raise `ConfigError` where the machine has fewer GPUs than the recipe trains on."""
+    import torch
+
+    config = yaml.safe_load(Path(recipe.accelerate).read_text(encoding="utf-8"))
+    wanted, found = config.get("num_processes", 1), torch.accelerator.device_count()
+    if wanted > found and not config.get("use_cpu"):
+        raise ConfigError(
+            f"{recipe.accelerate}: expected {wanted} GPUs, found {found}; name another file with --set "
+            "accelerate=FILE (one-gpu.yaml lies beside the recipes), or train in this process with "
+            "--set accelerate="
+        )
 
 
 def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
     """Make the trainings of a recipe that are missing, each in `out/ARM-SEED`; raises as each of them."""
-    from trainer.domains.training import TrainingRequest, train
+    from trainer.domains.training import TrainingRequest, check_vllm, train
 
+    check_vllm(recipe.settings)
+    if recipe.accelerate:
+        _check_machine(recipe)
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / RECIPE_FILE, recipe.model_dump(mode="json"), indent=1)
     for arm in recipe.arms:

@@ -105,6 +105,11 @@ def write_problem(folder: Path, task: tasks.ImportedTask) -> None:
     (folder / "problem.toml").write_text("\n".join(toml) + "\n", encoding="utf-8")
 
 
+def folder_name(task: str) -> str:
+    """Return what the folder of a task is called, unless another one is called so."""
+    return re.sub(r"[^a-z0-9]+", "-", task.lower()).strip("-") or "task"
+
+
 def dealt(count: int) -> list[list[int]]:
     """Return the indices of `count` tests dealt out evenly, one after the other, to at most 16 hands."""
     hands = min(count, MOST_COMPONENTS)
@@ -167,7 +172,7 @@ def import_tasks(
     with write_errors(f"{out}: the suite", kind=ProblemError):
         out.mkdir(parents=True, exist_ok=True)
         for task in kept:
-            words = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
+            words = folder_name(task.name)
             taken[words] += 1
             folders.append(out / (words if taken[words] == 1 else f"{words}-{taken[words]}"))
             write_problem(folders[-1], task)

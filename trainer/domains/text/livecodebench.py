@@ -24,7 +24,7 @@ from evovpo.analysis.grouping import MOST_COMPONENTS, group_rewards
 from evovpo.errors import AnswerError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.problem.importers.assertions import parse
-from evovpo.problem.importers.formats import dealt
+from evovpo.problem.importers.formats import dealt, folder_name
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
 from evovpo.problem.importers.score import is_right
 from evovpo.problem.importers.tasks import ImportedTask, UnusableTaskError, checked_record, usable
@@ -88,7 +88,12 @@ def open_file(data: Path, answers: int) -> Domain:
 
     prompts = [
         chat(f"{task.statement}\n{form}")
-        | {"task": number, "id": task.name, "date": task.date, "size": len(dealt(len(task.tests)))}
+        | {
+            "task": number,
+            "id": folder_name(task.name),
+            "date": task.date,
+            "size": len(dealt(len(task.tests))),
+        }
         for number, task in enumerate(tasks)
     ]
     limit = MAX_TOKENS[answers > 1]

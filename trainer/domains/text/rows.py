@@ -1,5 +1,6 @@
 """Rows of a file, checked: JSON Lines or one JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
 
+import hashlib
 from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
@@ -38,6 +39,23 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
 def files_of(data: str | Path | None) -> list[Path]:
     """Return the files that data name, with commas between them; none for None."""
     return [Path(part) for part in str(data or "").split(",") if part]
+
+
+def check_digest(data: str | Path | None, sha256: str) -> None:
+    """Raise `ProblemError` if the files, read as one, have another SHA-256; an empty one fits any."""
+    if not sha256:
+        return
+    digest = hashlib.sha256()
+    for file in files_of(data):
+        try:
+            digest.update(file.read_bytes())
+        except OSError as error:
+            raise ProblemError(f"{file}: expected the file of the data; {error.strerror}") from error
+    if digest.hexdigest() != sha256.lower():
+        raise ProblemError(
+            f"{data}: expected data with the SHA-256 {sha256}, found {digest.hexdigest()}: another version; "
+            "take the one that was meant, or change data_sha256 (of test data test_data_sha256) in the recipe"
+        )
 
 
 def _read_parquet(path: Path) -> list[object]:
