@@ -78,41 +78,41 @@ class SearchConfig(Section):
         "novelty_cosine": "novelty is judged by text: search.novelty",
     }
     evaluations: Positive = 1000
-    """Budget in proposed candidates; raise it for a hard problem."""
+    """Programs to propose; raise it for a hard problem."""
     strategy: StrategyName = "islands"
-    """What each ask starts from; all but islands are for comparisons and for small budgets."""
+    """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Shares of the ways to ask at first, such as {climb=0.8, fresh=0.2}; empty for the usual ones."""
+    """Initial shares of the ways to ask, such as {climb=0.8, fresh=0.2}; empty for the defaults."""
     learns_ways: bool = True
-    """Shift asks to the ways that brought most lately; off keeps the shares, for comparisons."""
+    """Use the ways to ask that improved most recently more often; off keeps the shares, for comparisons."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Sub-populations; more keep more variety in a long run, 1 is plain search."""
+    """Number of sub-populations; more keep more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
-    """Programs that an island keeps; raise it for problems with many objectives."""
+    """Programs kept per island; raise it for problems with many objectives."""
     migration_interval: Positive = 50
-    """Asks of an island between migrations; lower it to make islands alike sooner."""
+    """Asks of an island between migrations; lower it to spread good programs sooner."""
     migration_rate: Share = 0.1
-    """Share of an island's programs that are copied to the next at each migration; 0 keeps them apart."""
+    """Share of an island's programs copied to the next island at each migration; 0 for no migration."""
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """G, completions sampled for one prompt; None: 8 for the built-in model and `loop`, else 1."""
+    """G, completions per prompt; None: 8 for the built-in model and `loop`, else 1."""
     answers: Annotated[int, Field(ge=1, le=4)] = 1
-    """M, answers asked for in one completion; 3 for a run that VPO trains from, 1 solves more."""
+    """M, answers per completion; 3 for a run to train on with VPO, 1 solves more problems."""
     joins: bool = True
-    """Join complementary programs under one condition; switch off to measure the model alone."""
+    """Join two complementary programs with a condition; switch off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
+    """Failed answers that a prompt shows; 0 saves prompt tokens."""
     notes_interval: Count = 0
-    """Asks between two that write down what was learned, for later prompts; 0 never does."""
+    """Asks between two in which the model writes notes for later prompts; 0 for no notes."""
     novelty: Share = 0.0
-    """Least text distance to the island's programs; above 0 where evaluations are dear, 0 is off."""
+    """Minimum text distance to the island's programs; above 0 if evaluations are expensive, 0 is off."""
     patience: Count = 0
-    """Evaluations without a better program after which the run stops; 0 uses the whole budget."""
+    """Stop after this many evaluations without improvement; 0 uses the whole budget."""
     target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
     """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
     in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
-    """Asks open at a time; 1 makes a run reproducible, more keep a server busy."""
+    """Concurrent asks; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
-    """Stop at the first program that passes every training row; off to spend the whole budget."""
+    """Stop at the first program that passes every training row; off to use the whole budget."""
 
     def check(self) -> None:
         if self.ways and not any(self.ways.values()):
@@ -130,7 +130,7 @@ class SearchConfig(Section):
 
     @property
     def target_value(self) -> float | None:
-        """The number in `target`, or none."""
+        """The number in `target`, or None."""
         return float(self.target) if self.target else None
 
 
@@ -138,48 +138,48 @@ class SamplingConfig(Section):
     """How completions are sampled."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; the trainer must use the same, so change it for both."""
+    """Sampling temperature; a run to train on must use the trainer's."""
     max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Completion tokens before a reply is cut; 0 fits the prompts: 160 built-in, 4096 instruction models."""
+    """Maximum completion tokens; 0: 160 for the built-in model, 4096 for instruction models."""
 
 
 class ProposerConfig(Section):
     """Who proposes programs."""
 
     name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
-    """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
+    """local: in this process; openai: an OpenAI-compatible server; random: a baseline without a model."""
     model: str = ""
-    """Model folder of your own, empty for the built-in one; of a server, the name it has there."""
+    """Folder of your own model, empty for the built-in one; for a server, the model's name there."""
     policy: Annotated[
         str, Field(pattern=r"^(start|served|\d+)$"), "start, served or the number of a policy version"
     ] = "start"
-    """What to sample from: start (that model), served (follows what training publishes) or a number."""
+    """Policy version to sample from: start (the model itself), served (the latest published) or a number."""
     base_url: str = ""
-    """Address of the server's API, for vLLM http://HOST:PORT/v1; its key is in OPENAI_API_KEY."""
+    """URL of the server's API, for vLLM http://HOST:PORT/v1; its key is read from OPENAI_API_KEY."""
     endpoint: Literal["auto", "chat", "completions"] = "auto"
-    """Of a server: chat, completions (plain text), or auto: chat for prompts with a system message."""
+    """Server endpoint: chat, completions (plain text), or auto: chat for prompts with a system message."""
     ensemble: Literal["weights", "bandit"] = "weights"
-    """How one of several [[models]] is chosen: by weight, or by improvement per token (a bandit)."""
+    """How to choose among several [[models]]: by weight, or by improvement per token (a bandit)."""
     timeout_seconds: AboveZero = 120.0
-    """Longest wait for one answer of a server; raise it for a slow or large model."""
+    """Timeout of a request; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
-    """How often a request is sent whose answers cannot be used, and at least to a server that fails."""
+    """Number of times to send a request that fails or whose answer is unusable."""
     patience_seconds: NotNegative = 3600.0
-    """How long a busy, failing or dead server is waited for; longer for nights, 0 ends a run at once."""
+    """How long to wait for a busy or failing server; raise it for runs over night, 0 ends the run at once."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
-    """Requests that a server has at a time; lower it for one that answers 429."""
+    """Concurrent requests to a server; lower it if the server answers 429."""
     requests_per_minute: Count = 0
-    """Most requests in a minute; for providers that limit them, 0 is no limit."""
+    """Maximum requests per minute, for providers with a limit; 0 is no limit."""
     tokens_per_minute: Count = 0
-    """Most tokens of prompts and replies in a minute; for providers that limit them, 0 is no limit."""
+    """Maximum prompt and completion tokens per minute, for providers with a limit; 0 is no limit."""
     tolerance: AboveZero = 1e-4
-    """Largest difference of a server's log-probabilities to the trainer's; 0.2 for one in bfloat16."""
+    """Accepted difference between server's and trainer's log-probabilities; 0.2 for bfloat16."""
     threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Torch threads; 0 leaves them to the environment, 1 is best on a busy machine."""
+    """Torch threads; 0 uses the environment's, 1 is best on a busy machine."""
 
 
 class ModelConfig(Section):
-    """One model behind a server: where it is, how it is sampled, what it costs."""
+    """One model behind a server: address, sampling, price."""
 
     @classmethod
     def section(cls) -> str:
@@ -187,27 +187,27 @@ class ModelConfig(Section):
         return "models"
 
     name: str = ""
-    """The name that its server knows."""
+    """Name of the model at its server."""
     base_url: str = ""
-    """Address of its server's API; empty for proposer.base_url."""
+    """URL of its server's API; empty for proposer.base_url."""
     key_variable: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key of its server."""
+    """Environment variable with the API key of its server."""
     weight: AboveZero = 1.0
-    """Share of the asks that it gets, relative to the others."""
+    """Relative share of the asks."""
     temperature: NotNegative = 0.0
-    """Sampling temperature; 0 for that of [sampling]."""
+    """Sampling temperature; 0 for sampling.temperature."""
     max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Completion tokens before a reply is cut; 0 for those of [sampling]."""
+    """Maximum completion tokens; 0 for sampling.max_tokens."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Nucleus sampling; below 1 nothing can be trained from its replies."""
+    """Nucleus sampling; replies sampled with less than 1 cannot be trained on."""
     price_in: NotNegative = 0.0
     """Price of a million prompt tokens, in any currency."""
     price_out: NotNegative = 0.0
     """Price of a million completion tokens, in the same currency."""
     system: str = ""
-    """System message in place of the prompt's own; empty keeps that."""
+    """System message that replaces the prompt's; empty keeps the prompt's."""
     extra: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
-    """Further fields of the request as a JSON object, for example {"reasoning_effort": "low"}."""
+    """Additional request fields as a JSON object, for example {"reasoning_effort": "low"}."""
 
     def check(self) -> None:
         if not self.name:
@@ -231,12 +231,12 @@ class ModelConfig(Section):
 
 
 class BudgetConfig(Section):
-    """What a run may spend on requests to servers; when it is used up the run stops, and can be shown."""
+    """Spending limits on requests to servers; a run stops when one is reached."""
 
     tokens: Count = 0
-    """Tokens of prompts and replies; for who pays by the token, 0 is no limit."""
+    """Maximum prompt and completion tokens; 0 is no limit."""
     money: Annotated[float, Field(ge=0.0, le=1e12)] = 0.0
-    """In the currency of the prices in [[models]]; 0 is no limit."""
+    """Maximum cost in the currency of the prices in [[models]]; 0 is no limit."""
 
 
 class SandboxConfig(Section):
@@ -247,7 +247,7 @@ class SandboxConfig(Section):
     where the machine offers less and the programs are trusted that far (docs/sandbox.md).
     """
     workers: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Programs run at a time; 0 is the number of cores, fewer leave room for the model."""
+    """Programs run in parallel; 0 is the number of cores, fewer leave cores for the model."""
     executor: Annotated[str, Field(pattern=r"^(local|ray|ray://.*)$"), "local, ray or ray://HOST:PORT"] = (
         "local"
     )
@@ -257,8 +257,8 @@ class SandboxConfig(Section):
     resources: Annotated[
         str, AfterValidator(_amounts), "amounts such as num_cpus=2,num_gpus=0.5,memory=4e9"
     ] = ""
-    """What a task of Ray takes of its machine, in Ray's names, or names of your own that its machines offer;
-    for evaluations that need more than a core, a GPU, or a machine with something. Memory is in bytes.
+    """Ray resources per task, for evaluations that need more than one core or a GPU; memory in bytes. Custom
+    resource names work too.
     """
 
 
@@ -266,33 +266,33 @@ class EvaluatorConfig(Section):
     """How evaluators that import the candidate themselves (OpenEvolve's format) are run and read."""
 
     mode: Literal["whole", "proxy"] = "whole"
-    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
+    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate has its own process."""
     metrics: str = ""
-    """TOML file that makes objectives of metrics; empty for metrics.toml beside the evaluator, if any."""
+    """TOML file that maps metrics to objectives; empty for metrics.toml next to the evaluator, if any."""
     initial_program: str = ""
-    """File or folder of the initial program; empty for the one of the usual name in the project."""
+    """File or folder of the initial program; empty for the usual name in the project."""
     allow: str = ""
     """What the evaluator may have, with commas: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu,
     cwd=FOLDER, sandbox=off (docs/sandbox.md); for evaluators that need it and are trusted that far.
     """
     timeout_seconds: AboveZero = 300.0
-    """Longest evaluation, all stages together; lower it to lose less to endless loops."""
+    """Timeout of an evaluation with all its stages; lower it if many programs loop forever."""
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096
     """Address space of an evaluation in MiB; raise it for large data or models."""
     processes: Annotated[int, Field(ge=1, le=65_536)] = 64
-    """Processes and threads of one evaluation; raise it for evaluators that start many."""
+    """Maximum processes and threads of an evaluation; raise it for evaluators that start many."""
     cascade: bool = True
-    """Run evaluate_stage1 and the following where they exist; off to always run evaluate."""
+    """Run evaluate_stage1 and later stages if they exist; off to always run evaluate."""
     thresholds: Annotated[str, AfterValidator(_numbers), "finite numbers with commas between them"] = (
         "0.5, 0.75, 0.9"
     )
-    """What a stage must reach for the next to run; lower them if good programs stop early."""
+    """Score at which the next stage runs; lower it if good programs stop early."""
     judges: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
-    """Models that score programs too, from `use_llm_feedback` of OpenEvolve; empty for none."""
+    """Models that score programs too (OpenEvolve's `use_llm_feedback`); empty for none."""
     artifacts: bool = True
-    """Show models what evaluators return as artifacts; off where it gives answers away."""
+    """Show evaluators' artifacts in prompts; off if they give answers away."""
     artifact_bytes: Annotated[int, Field(ge=0, le=20480)] = 2000
-    """Most bytes of artifacts in a feedback; raise it for models with room."""
+    """Maximum bytes of artifacts in a prompt; raise it for models with a long context."""
 
     @property
     def cascade_thresholds(self) -> tuple[float, ...]:
@@ -301,29 +301,29 @@ class EvaluatorConfig(Section):
 
 
 class PromptConfig(Section):
-    """How problems are put to instruction models; the built-in model's own format has no settings."""
+    """Prompts for instruction models; the built-in model's format has no settings."""
 
     style: Literal["auto", "alignment", "rewrite", "diff"] = "auto"
-    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: what fits."""
+    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: by model and problem."""
     templates: str = ""
-    """Folder with templates of your own, which override those of the package one by one."""
+    """Folder with your own templates, which replace the package's templates of the same name."""
     openevolve: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
     """`prompt` section of an OpenEvolve configuration whose templates make the prompts; empty for ours."""
     enforce_blocks: bool = True
-    """Where a program has EVOLVE-BLOCKs only these may change; off where all of it may."""
+    """Allow changes only inside EVOLVE-BLOCKs, if a program has them."""
     feedback_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 1500
-    """Most characters shown of what judging a program gave; raise it for models with room."""
+    """Maximum characters of feedback in a prompt; raise it for models with a long context."""
     attempt_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 600
-    """Most characters shown of an earlier answer that came to nothing."""
+    """Maximum characters of a failed answer in a prompt."""
     program_characters: Annotated[int, Field(ge=100, le=LARGEST)] = 40_000
-    """Longest program taken from an answer, so that prompts that show it keep their size."""
+    """Maximum characters of a program in an answer; limits the size of later prompts."""
 
 
 class StoreConfig(Section):
-    """Where everything that happens is kept."""
+    """The database of runs."""
 
     url: str = "sqlite:///evovpo.db"
-    """SQLAlchemy URL; a PostgreSQL one for runs on several machines."""
+    """SQLAlchemy URL; PostgreSQL for runs on several machines."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -336,17 +336,17 @@ class StoreConfig(Section):
 
 
 class RunConfig(Section):
-    """What tells one run from another with the same settings."""
+    """Seed and origin of a run."""
 
     seed: Count = 0
-    """Source of all randomness; change it for an independent repetition."""
+    """Random seed; change it for an independent repetition."""
     origin: str = ""
-    """Run whose best programs are starting programs too (--from); empty for the problem's own alone."""
+    """Run whose best programs are additional starting programs (--from); empty for none."""
     programs: str = ""
-    """These programs by id, with commas between; chosen as the run starts."""
+    """Ids of those programs, separated by commas; chosen when the run starts."""
     archipelago: str = ""
-    """Name of a search in several processes: runs of one store and problem with the same name take over each
-    other's programs, as islands do; empty for a run by itself."""
+    """Name of a search in several processes: runs with the same name, store and problem exchange programs, as
+    islands do; empty for a single run."""
 
 
 class Config(Tree):
@@ -362,7 +362,7 @@ class Config(Tree):
     run: RunConfig = RunConfig()
     budget: BudgetConfig = BudgetConfig()
     models: tuple[ModelConfig, ...] = ()
-    """One for each of several models, or for one that proposer.model cannot describe."""
+    """Several models, or one that needs more settings than proposer.model."""
 
     @classmethod
     def of_today(cls, data: Any) -> Any:

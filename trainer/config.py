@@ -21,18 +21,18 @@ _LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) 
 
 
 class ObjectiveConfig(Section):
-    """What is rewarded."""
+    """How rewards become advantages."""
 
     name: ObjectiveName = "vpo-at-k"
-    """How advantages follow from reward vectors; for those who compare methods."""
+    """Training objective; change it to compare methods."""
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """K, weightings drawn for a group; more for many components, at little cost."""
+    """K, weightings sampled per group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
-    """Concentration of the weightings; below 1 for a problem of many components."""
+    """Dirichlet concentration of the weightings; below 1 for problems with many components."""
     k: Count = 0
-    """Search budget in answers of those called -at-k; 0 is half of a group, but for max-at-k at most 8."""
+    """k of the -at-k objectives; 0 chooses half of a group, for max-at-k at most 8."""
     scalar: Annotated[tuple[NotNegative, ...], _LISTED, "a list of numbers, 0 or more"] = ()
-    """Weights of the components in the one number of grpo, max-at-k and multi-rlvr; empty for their mean."""
+    """Component weights that grpo, max-at-k and multi-rlvr sum with; empty for the mean."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -46,17 +46,17 @@ class UpdateConfig(Section):
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
     """AdamW's constant learning rate; about 1e-5 to train all weights of a billion-parameter model."""
     kl: NotNegative = 0.05
-    """Weight of the KL term to the start model; raise it if answers grow alike."""
+    """Weight of the KL term to the start model; raise it if answers lose diversity."""
     clip: AboveZero = 0.2
-    """The importance ratio counts within 1 ± this; lower for stale data."""
+    """Clip range of the importance ratio (1 ± clip); lower it for stale data."""
     bf16: bool = False
-    """Compute in bfloat16; for models of billions of parameters on a GPU."""
+    """Compute in bfloat16; for billion-parameter models on a GPU."""
     lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0
     """Rank of a LoRA adapter to train instead of all weights; 0 trains all weights."""
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
-    """Groups in one optimiser step; more for steadier and fewer steps."""
+    """Groups per optimiser step; more for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
-    """How often each group is used; more for few groups, at the cost of staler ones."""
+    """How often each group is used; more for few groups, but they become stale."""
 
 
 class DataConfig(Section):
@@ -69,38 +69,38 @@ class DataConfig(Section):
 
 
 class ImitateConfig(Section):
-    """What is learned from programs that the searches hold, whoever wrote them."""
+    """Imitation of the best programs of the searches."""
 
     share: Share = 0.0
-    """Share of the loss; 0 learns from rewards alone, 1 imitates alone. Above 0 it begins at version 0."""
+    """Share of imitation in the loss; 0 is rewards only, 1 imitation only. Above 0 starts at version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
-    """How often each target is shown on average where it is imitated alone."""
+    """Mean number of times each target is shown when share is 1."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Targets in a step; more for steadier and fewer steps."""
+    """Targets per step; more for fewer, steadier steps."""
     replay: Annotated[float, Field(ge=0.0, le=0.9)] = 0.5
-    """Share of pretraining data beside targets; other models than the built-in one have update.kl alone."""
+    """Share of pretraining data mixed with the targets; only for the built-in model."""
 
 
 class ProbeConfig(Section):
     """How a new version is compared with its parent before it is served."""
 
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
-    """Held-out problems; more for a finer comparison, 0 for none at all."""
+    """Held-out problems; more for a finer comparison, 0 for no comparison."""
     answers: Annotated[int, Field(ge=2, le=10_000)] = 48
-    """Answers sampled for each problem; at least the budget of the search that matters."""
+    """Answers sampled per problem; at least the budget of the searches you plan."""
     evaluations: Count = 60
-    """Budget of the search of each of these problems, beside the answers; 0 leaves searches out."""
+    """Budget of an additional search of each problem; 0 for none."""
     serve_worse: bool = False
-    """Serve a version even if it is clearly worse than its parent; for those who judge for themselves."""
+    """Serve a version even if it is clearly worse than its parent."""
 
 
 class TrainingRunConfig(Section):
-    """What tells one training from another with the same settings, and where it begins."""
+    """Seed and start model of a training."""
 
     seed: Count = 0
-    """Source of all randomness; change it for an independent repetition."""
+    """Random seed; change it for an independent repetition."""
     model: str = ""
-    """Folder of the start model; for runs sampled from a server, whose model name is no folder."""
+    """Folder of the start model; needed if the runs were sampled from a server."""
 
 
 class TrainConfig(Tree):

@@ -27,27 +27,36 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
 @app.command("apply", rich_help_panel="Runs")
 def apply(
     run: options.RunName,
-    table: Annotated[Path, argument("TABLE", "CSV, Excel or JSON Lines, with a column for each parameter.")],
-    column: Annotated[str, option("NAME", "Column to fill: a new one, or one whose filled cells stay.")],
+    table: Annotated[
+        Path, argument("TABLE", "CSV, Excel or JSON Lines file with a column for each parameter.")
+    ],
+    column: Annotated[str, option("NAME", "Column to fill: new or existing; filled cells are kept.")],
     out: Annotated[
-        Path, option("FILE", "File to write: .csv, .tsv, .xlsx or .jsonl, else as TABLE is.", "--out", "-o")
+        Path,
+        option(
+            "FILE",
+            "Output file: .csv, .tsv, .xlsx or .jsonl; any other name gets the format of TABLE.",
+            "--out",
+            "-o",
+        ),
     ],
     anyway: Annotated[
         bool,
         typer.Option(
-            "--anyway", help="Also with a program that is wrong on training rows; marks what to trust."
+            "--anyway", help="Also use a program that is wrong on training rows; marks the rows to trust."
         ),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run the best program of a run on every row of a table, and write the table with its results.
+    """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on some training row is refused; with --anyway a column more, "NAME like a right
-    row", says which rows look like one that it got right.
+    A program that is wrong on a training row is refused. With --anyway it is run, and an additional column,
+    "NAME like a right row", marks the rows that resemble a row it got right.
 
-    Listed are rows that failed, rows whose cell of NAME, which stays, says something else, and forms that no
-    example has. Row 1 is the first below the names of the columns. Exit code 1: some failed.
+    The command lists rows that failed, rows whose filled cell in NAME disagrees with the program (the cell
+    is kept), and formats that no example has. Row 1 is the first below the column names. Exit code 1: some
+    rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """

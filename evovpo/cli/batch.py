@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 BatchName = Annotated[
-    str, argument("FILE|SUITE", "Batch file (TOML), or a suite, of which each problem is run once.")
+    str, argument("FILE|SUITE", "Batch file (TOML), or a suite whose problems are each run once.")
 ]
-Limit = Annotated[int | None, option("N", "Only the first N problems; later without it for all.", min=1)]
+Limit = Annotated[int | None, option("N", "Run only the first N problems.", min=1)]
 
 
 @app.command("batch", rich_help_panel="Batches")
@@ -33,7 +33,7 @@ def batch(
         int | None,
         option(
             "N",
-            "Runs at a time, each in a process of its own.",
+            "Parallel runs, each in its own process.",
             *("--jobs", "-j"),
             default="number of cores",
             min=1,
@@ -44,20 +44,17 @@ def batch(
     executor: options.Executor = None,
     report_only: Annotated[
         bool,
-        typer.Option(
-            "--report-only", help="Run nothing; write a page with pictures and tables of what is stored."
-        ),
+        typer.Option("--report-only", help="Run nothing; write a report of the stored results."),
     ] = False,
     out: Annotated[
-        Path | None, option("FOLDER", "Where the report goes.", default="evovpo-out/report-NAME")
+        Path | None, option("FOLDER", "Folder of the report.", default="evovpo-out/report-NAME")
     ] = None,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Run every combination of problems, proposers, strategies, budgets and seeds, as one job.
+    """Run every combination of problems, proposers, strategies, budgets and seeds.
 
-    Stop it, kill it, pull the plug: the same command goes on where the store ends, and tries again what
-    failed.
+    After any interruption the same command continues from the store and retries what failed.
 
     [dim]Examples:[/dim]  evovpo batch strings --limit 5
                evovpo batch comparison.toml --jobs 4 --store comparison.db

@@ -56,22 +56,24 @@ def evolve(
     ],
     evaluator: Annotated[
         Path | None,
-        argument("[EVALUATOR]", "As for OpenEvolve, with PROBLEM the initial program.", resolve_path=True),
+        argument(
+            "[EVALUATOR]", "OpenEvolve evaluator; PROBLEM is then the initial program.", resolve_path=True
+        ),
     ] = None,
     evaluations: Annotated[
         int | None,
         option(
             "N",
-            "Budget in proposed programs, duplicates and unusable ones included.",
+            "Number of programs to propose, including duplicates and unusable ones.",
             *_BUDGET,
             default="1000",
             min=1,
         ),
     ] = None,
-    seed: Annotated[int | None, option("S", "Source of all randomness.", default="0", min=0)] = None,
+    seed: Annotated[int | None, option("S", "Random seed.", default="0", min=0)] = None,
     seeds: Annotated[
         str | None,
-        option("S-T", "Repeat the run for these seeds, as 0-4 or 0,3,7; ends with a table of them."),
+        option("S-T", "Run once for each of these seeds, such as 0-4 or 0,3,7, and compare them."),
     ] = None,
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
@@ -118,7 +120,7 @@ def evolve(
         str | None,
         option(
             "RUN|CHECKPOINT",
-            "Begin also with the best programs of another run here, or of OpenEvolve's output folder.",
+            "Start also from the best programs of another run, or of OpenEvolve's output folder.",
             *("--from", "--checkpoint"),
         ),
     ] = None,
@@ -130,7 +132,7 @@ def evolve(
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
 
-    Everything is stored on the way: Ctrl-C stops the run, evovpo resume takes it up again.
+    Everything is stored while the run goes on: Ctrl-C stops it, evovpo resume continues it.
 
     [dim]Examples:[/dim]
     evovpo evolve strings/phone-with-hyphens
@@ -218,21 +220,21 @@ def resume(
     run: options.RunName,
     evaluations: Annotated[
         int | None,
-        option("N", "Larger budget, of the whole run; goes on with a finished one.", *_BUDGET, min=1),
+        option("N", "New total budget, larger than before; also continues a finished run.", *_BUDGET, min=1),
     ] = None,
     overrides: options.Overrides = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Replay all rows, not only those after the latest snapshot.")
+        bool, typer.Option("--verify", help="Replay all rows instead of those after the latest snapshot.")
     ] = False,
     allow: options.Allow = None,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Take up a run that was stopped or killed, where its last stored judgement left it.
+    """Resume a stopped or killed run after its last stored evaluation.
 
-    Budget, seed and settings are those it had; what a run that you did not make asks for, --allow grants. A
-    finished run only shows its result, unless a larger budget or other settings are given; one that is
-    solved goes on with search.stop_when_solved=false.
+    Budget, seed and settings stay as they were. If the run comes from somebody else, --allow grants what it
+    asks for. A finished run only shows its result unless you give a larger budget or other settings; a
+    solved run continues with search.stop_when_solved=false.
 
     [dim]Examples:[/dim]  evovpo resume latest
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4

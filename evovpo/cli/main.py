@@ -21,16 +21,16 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 
 app = typer.Typer(
     name="evovpo",
-    help="""Evolve programs: any that can be scored, written by any model.
+    help="""Evolve programs that can be scored, with any language model.
 
-A small model for functions of text comes with the package;
-an instruction model behind a server writes all others.
+A small model for functions of text is included; other programs
+are written by an instruction model behind a server.
 
 [bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
 
-Then look at it with [bold]evovpo show latest[/bold], see what else can be evolved with
-[bold]evovpo problems[/bold], and write a problem of your own with [bold]evovpo new[/bold].
-Every command explains itself: evovpo COMMAND --help.""",
+Then show the run with [bold]evovpo show latest[/bold], list the bundled problems with
+[bold]evovpo problems[/bold], and write your own problem with [bold]evovpo new[/bold].
+Help on a command: evovpo COMMAND --help.""",
     no_args_is_help=True,
     rich_markup_mode="rich",
     add_completion=False,
@@ -56,7 +56,9 @@ def before_commands(
     ] = False,
     log_json: Annotated[
         bool,
-        typer.Option("--log-json", envvar=logs.VARIABLE, help="Write standard error as lines of JSON."),
+        typer.Option(
+            "--log-json", envvar=logs.VARIABLE, help="Write log messages to standard error as JSON lines."
+        ),
     ] = False,
 ) -> None:
     """Take the options that stand before a command; the help text is that of `app`."""
@@ -66,7 +68,7 @@ def before_commands(
 
 @setting_up.command("config", rich_help_panel="Setting up")
 def show_config(config_file: options.ConfigFile = None, overrides: options.Overrides = None) -> None:
-    """Print all settings with their values and what they are for, as a TOML file.
+    """Print all settings with values and explanations as a TOML file.
 
     [dim]Example:[/dim]  evovpo config --set search.islands=8 > mine.toml
     """

@@ -31,9 +31,7 @@ AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
 ]
-Png = Annotated[
-    Path | None, option("FILE", "Where to write the picture.", default="a file in evovpo-out, named after it")
-]
+Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out, named after it")]
 NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
 ConfigFile = Annotated[
     Path | None,
@@ -48,7 +46,9 @@ Overrides = Annotated[
 ]
 OpenEvolveConfig = Annotated[
     Path | None,
-    option("FILE", "As --config FILE.yaml; [bold]none[/bold] reads none, also not the project's own."),
+    option(
+        "FILE", "Same as --config FILE.yaml; [bold]none[/bold] ignores the project's own config.yaml too."
+    ),
 ]
 MetricsFile = Annotated[
     Path | None,
@@ -82,11 +82,9 @@ OutputDir = Annotated[
     ),
 ]
 OutputColumn = Annotated[
-    str | None, option("COLUMN", "Of a table, the column that programs are to make.", default="the last")
+    str | None, option("COLUMN", "For a table: the column to compute.", default="the last")
 ]
-InputColumns = Annotated[
-    str | None, option("A,B", "Of a table, the columns that they make it from.", default="all others")
-]
+InputColumns = Annotated[str | None, option("A,B", "For a table: the input columns.", default="all others")]
 
 
 def _known_executor(name: str | None) -> str | None:

@@ -24,34 +24,30 @@ if TYPE_CHECKING:
     from evovpo.page.read_api import Record
 
 app = typer.Typer()
-Serve = Annotated[
-    bool, typer.Option("--serve", help="Show it on a page in the browser, at the address printed.")
-]
+Serve = Annotated[bool, typer.Option("--serve", help="Show progress in the browser, at the printed address.")]
 """Of commands beside which `page_beside` serves."""
 
 
 @app.command("serve", rich_help_panel="Runs")
 def serve(
     store_url: options.StoreUrl = None,
-    port: Annotated[int, option("P", "Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8090,
+    port: Annotated[int, option("P", "Port to listen on; 0 chooses a free one.", min=0, max=65535)] = 8090,
     host: Annotated[
-        str, option("HOST", "Address to listen at; its URL has a token where others than you can reach it.")
+        str, option("HOST", "Address to listen on; the URL contains a token if other users can reach it.")
     ] = "127.0.0.1",
-    report: Annotated[
-        str | None, option("FILE|SUITE", "A batch whose report the page shows too, while it runs and later.")
-    ] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser.")] = False,
+    report: Annotated[str | None, option("FILE|SUITE", "Batch whose report the page shows too.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     allow_actions: Annotated[
         bool,
         typer.Option(
             "--allow-actions",
-            help="Let the page stop and resume runs, and choose the policy version that is served.",
+            help="Let the page stop and resume runs and choose the served policy version.",
         ),
     ] = False,
 ) -> None:
-    """Show all runs of a store on a page in the browser, while they are searched and afterwards.
+    """Show all runs of a store in the browser, live and afterwards.
 
-    Prints the address. Nothing is written, unless --allow-actions is given. Ctrl-C ends it.
+    Prints the address. The page is read-only unless --allow-actions is given. Ctrl-C stops the server.
 
     [dim]Examples:[/dim]
 
@@ -97,7 +93,7 @@ def export(
         Path | None, option("FILE", "Where to write.", *("--out", "-o"), default="evovpo-out/RUN.html")
     ] = None,
 ) -> None:
-    """Write the page of a run as one HTML file, which opens anywhere without a network.
+    """Export the page of a run as one HTML file that works offline.
 
     [dim]Example:[/dim]  evovpo export latest -o run.html
     """

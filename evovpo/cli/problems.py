@@ -29,7 +29,7 @@ def list_problems(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the suites of problems that come with the package, or the problems of one suite.
+    """List the bundled suites of problems, or the problems of one suite.
 
     [dim]Examples:[/dim]  evovpo problems
                evovpo problems strings
@@ -73,20 +73,20 @@ def new(
         ),
     ] = "examples",
     table: Annotated[
-        Path | None, option("TABLE", "Take the examples from a CSV, Excel or JSON Lines file.", "--from")
+        Path | None, option("TABLE", "Read the examples from a CSV, Excel or JSON Lines file.", "--from")
     ] = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
     domain: Annotated[
         str | None,
         option(
-            "DOMAIN", "Take the task from a row of a training domain's data; candidates are answers as text."
+            "DOMAIN", "Make the problem from a row of a training domain's data; candidates are text answers."
         ),
     ] = None,
-    data: Annotated[Path | None, option("FILE", "The data of that domain, in its public format.")] = None,
-    row: Annotated[int, option("N", "Row of these data, from 0.", min=0)] = 0,
+    data: Annotated[Path | None, option("FILE", "Data file of the domain, in its public format.")] = None,
+    row: Annotated[int, option("N", "Row of the data, counted from 0.", min=0)] = 0,
 ) -> None:
-    """Make a folder with a small working problem, to change into your own, or with one from a table.
+    """Create a problem folder to edit, from a small example or from a table.
 
     [dim]Examples:[/dim]
     evovpo new invoices && evovpo check invoices && evovpo evolve invoices
@@ -140,18 +140,16 @@ def check(
     ] = None,
     prompts: Annotated[
         bool,
-        typer.Option(
-            "--prompts", help="Show what a run would first ask a model about it, and check nothing."
-        ),
+        typer.Option("--prompts", help="Only show the first prompts that a run would send."),
     ] = False,
     write_prompts: Annotated[
-        Path | None, option("FOLDER", "Write the prompt templates there, to be changed and used.")
+        Path | None, option("FOLDER", "Write the prompt templates to this folder, for editing.")
     ] = None,
     bounds: Annotated[
         str | None,
         option(
             "RUN",
-            "Print a metrics.toml with bounds of all numbers that a run of an OpenEvolve project measured.",
+            "Print a metrics.toml with the range of every metric in a run of an OpenEvolve project.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -165,10 +163,10 @@ def check(
     columns: options.InputColumns = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say what is wrong with a problem folder, or how its starting programs do.
+    """Check a problem folder and run its starting programs.
 
-    Of an OpenEvolve project it also says what each key of its config.yaml does here, and exits with 3 where
-    the initial program fails.
+    For an OpenEvolve project it also explains what each key of its config.yaml does here, and exits with 3
+    if the initial program fails.
 
     [dim]Examples:[/dim]
     evovpo check invoices
@@ -262,14 +260,14 @@ def _show_prompts(named: RunRequest) -> None:
 @app.command("import-tasks", rich_help_panel="Problems")
 def import_tasks(
     task_format: Annotated[TaskFormat, argument("FORMAT", "What kind of file it is.")],
-    file: Annotated[Path, argument("FILE", "Your copy of the file; of PSB2, the folder of its data.")],
+    file: Annotated[Path, argument("FILE", "Your copy of the file; for PSB2 the data folder.")],
     out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="Take only so many tasks.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks to convert.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Turn tasks of HumanEval, MBPP, LiveCodeBench or PSB2 into a suite of problems.
+    """Convert tasks of HumanEval, MBPP, LiveCodeBench or PSB2 to a suite of problems.
 
-    FORMAT is humaneval, mbpp, livecodebench or psb2. Nothing of the file is executed.
+    FORMAT is humaneval, mbpp, livecodebench or psb2. No code in the file is executed.
 
     [dim]Example:[/dim]  evovpo import-tasks humaneval HumanEval.jsonl.gz --out humaneval
     """

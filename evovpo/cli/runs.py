@@ -20,10 +20,10 @@ app = typer.Typer()
 def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
-    Solved: right on every training and every held-out row (unchecked: no held-out row, or a run that ended
-    before they were looked at); memorised: right on every training row, not on every held-out row. A run that
-    says running although no process works on it was killed; resume takes it up. Best: the mean reward, of an
-    OpenEvolve project the combined_score.
+    Solved: right on every training row and every held-out row (unchecked: there are no held-out rows, or the
+    run ended before they were tested). Memorised: right on every training row, wrong on a held-out row.
+    Running, but no process works on it: the run was killed; evovpo resume continues it. Best: the mean
+    reward, for an OpenEvolve project the combined_score.
 
     [dim]Example:[/dim]  evovpo runs
     """
@@ -53,26 +53,26 @@ def show(
     png: options.Png = None,
     no_png: options.NoPng = False,
     out: Annotated[
-        Path | None, option("FILE", "Write the best program so that it runs alone: python FILE data.csv")
+        Path | None, option("FILE", "Write the best program as a script: python FILE data.csv")
     ] = None,
     portfolio: Annotated[
         int | None,
-        option("K", "Also show the K programs to keep together, none of which does all.", min=1),
+        option("K", "Also show the best portfolio of K programs.", min=1),
     ] = None,
     alpha: Annotated[
         float,
         option(
             "A",
-            "Of the portfolio's weightings, Dirichlet(A): near 0 one objective counts at a time.",
+            "Dirichlet concentration of the portfolio's weightings; near 0 one objective counts at a time.",
             min=0.01,
         ),
     ] = 1.0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the best program of a run, where it came from, and the curve of the search.
+    """Show the best program of a run, its ancestors and the curve of the search.
 
     The curve is also written as a picture. A portfolio is the set of programs with the highest expected best
-    reward where it is not known beforehand which objectives will count.
+    reward when it is not known yet which objectives will matter.
 
     [dim]Examples:[/dim]  evovpo show latest
                evovpo show 3f2a --png curve.png
@@ -131,15 +131,15 @@ def replay(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Also read every answer and the outcome again, and say whether all is identical."
+            "--verify", help="Also parse every answer and compute the outcome again, and compare them."
         ),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Rebuild the population of a run from the store, without a model and without running programs.
+    """Rebuild the population of a run from the store, without calling a model or running programs.
 
-    Every prompt is made again and must come out as it was sent. Exit code 0 says that it did.
+    Every prompt is made again and compared with the one that was sent. Exit code 0: all are identical.
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
@@ -179,9 +179,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[
-        str, argument("RUN|PROBLEM", "A run, or a problem, of which the newest run is taken, or one made.")
-    ],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, or a new one.")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -189,9 +187,9 @@ def doctor(
     no_png: options.NoPng = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say whether a problem's reward vector is worth training on with VPO, and what to change if not.
+    """Diagnose whether training with VPO on a problem's reward vector is worthwhile.
 
-    Of a problem without runs, 240 answers are sampled by a search first; --config and --set change it.
+    If the problem has no run, a search samples 240 answers first; --config and --set change that search.
 
     [dim]Examples:[/dim]  evovpo doctor latest
                evovpo doctor strings/name-short-form --png vector.png
@@ -233,7 +231,7 @@ def import_openevolve(
         str | None,
         option(
             "DIR",
-            "The project that it ran for: its metrics and bounds.",
+            "OpenEvolve project of the checkpoint, for its metrics and bounds.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -241,7 +239,7 @@ def import_openevolve(
     overrides: options.Overrides = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Bring the programs of an OpenEvolve checkpoint into the store, as a finished run to look at.
+    """Import an OpenEvolve checkpoint into the store as a finished run.
 
     [dim]Example:[/dim]  evovpo import-openevolve openevolve_output --problem circle_packing
     """

@@ -9,14 +9,14 @@ from evovpo.cli.options import argument
 from evovpo.cli.terminal import open_store, print_json, say, store_option
 from evovpo.errors import StoreError
 
-app = typer.Typer(help="Look after the database that runs are kept in.", no_args_is_help=True)
+app = typer.Typer(help="Maintain the database of runs.", no_args_is_help=True)
 
 
 @app.command("upgrade")
 def upgrade_store(
     store_url: Annotated[str | None, argument("URL", "Database.", "sqlite:///evovpo.db")] = None,
 ) -> None:
-    """Bring a database of an older version to the one of this package; all its rows are kept.
+    """Upgrade the database of an older version; all rows are kept.
 
     [dim]Example:[/dim]  evovpo store upgrade sqlite:///evovpo.db
     """
@@ -28,14 +28,13 @@ def upgrade_store(
 @app.command("copy")
 def copy(
     source_url: Annotated[str, argument("FROM", "Database to read: a file or an SQLAlchemy URL.")],
-    target_url: Annotated[str, argument("TO", "Database to add its rows to; made if it is not there.")],
+    target_url: Annotated[str, argument("TO", "Database to copy to; created if missing.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy all runs, policies and trainings of one database to another, and read every row back.
+    """Copy all runs, policies and trainings to another database, and verify every row.
 
-    What TO has stays: the same command goes on with a copy that was cut short, or brings what is new in FROM.
-    FROM may be written meanwhile; what comes after the beginning is left out. Folders of policies are not
-    copied.
+    Rows in TO are kept: repeat the command to finish an interrupted copy or to add new rows of FROM. FROM
+    may be in use; rows written after the copy began are left out. Policy folders are not copied.
 
     [dim]Example:[/dim]  evovpo store copy evovpo.db postgresql+psycopg://me@server/evovpo
     """
@@ -58,17 +57,17 @@ def copy(
 
 @app.command("prune")
 def prune(
-    names: Annotated[list[str] | None, argument("RUN", "Ids of runs, or beginnings of ids.")] = None,
+    names: Annotated[list[str] | None, argument("RUN", "Run ids or their beginnings.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every run that ended and that no policy was trained on.")
+        bool, typer.Option("--all", help="Remove every finished run that no policy was trained on.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it nothing is changed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Really remove them.")] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove runs, with the programs and judgements that only they have; first say what would go.
+    """Remove runs with their programs and evaluations; without --yes only show what would go.
 
-    Runs that policies were trained on stay, and runs that say running. Others wait while it works.
+    Keeps running runs and runs that policies were trained on. Other processes wait meanwhile.
 
     [dim]Examples:[/dim]  evovpo store prune 3f2a 77c0
                evovpo store prune --all --yes

@@ -176,7 +176,7 @@ def run_all(
     on_message: Callable[[Message], None],
     on_wait: Callable[[], None] = lambda: None,
 ) -> list[FailedTask]:
-    """Do tasks in `jobs` processes, by default one a core, and return those that failed; the others ended.
+    """Run tasks in `jobs` processes, by default one per core, and return those that failed.
 
     A task whose process is ended from outside is begun twice more. `on_wait` is called several times a
     second. Raises the error of a `FatalError` and `KeyboardInterrupt`; in both cases the other processes are

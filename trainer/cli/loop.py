@@ -24,23 +24,23 @@ _SEARCHES = 4
 def loop(
     target: Annotated[
         str,
-        argument("FAMILY", "Related problems: a suite, a folder of problem folders, or one problem."),
+        argument("FAMILY", "Suite, folder of problem folders, or one problem."),
     ],
     rounds: Annotated[
-        int, option("N", "Times that problems are searched and the model trained.", "--rounds", "-r", min=1)
+        int, option("N", "Number of rounds of search and training.", "--rounds", "-r", min=1)
     ] = 1,
-    limit: Annotated[int | None, option("TASKS", "Search only so many problems of the suite.", min=1)] = None,
+    limit: Annotated[int | None, option("TASKS", "Number of problems to search.", min=1)] = None,
     searches: Annotated[
         int | None,
         option(
             "N",
-            "Searches of every problem in a round, each with a seed of its own.",
+            "Searches per problem and round, each with its own seed.",
             min=1,
-            default="4; 1 unless finds are imitated alone",
+            default="4; 1 with --imitate below 1",
         ),
     ] = None,
     evaluations: Annotated[
-        int, option("N", "Budget of one search, in proposed programs.", "--evaluations", "-n", min=1)
+        int, option("N", "Programs that one search proposes.", "--evaluations", "-n", min=1)
     ] = 150,
     objective: Objective = None,
     imitate: Annotated[
@@ -54,10 +54,17 @@ def loop(
     ] = None,
     jobs: Annotated[
         int | None,
-        option("N", "Searches at a time, each in a process.", "--jobs", "-j", min=1, default="one a core"),
+        option(
+            "N",
+            "Parallel searches, each in its own process.",
+            "--jobs",
+            "-j",
+            min=1,
+            default="number of cores",
+        ),
     ] = None,
     executor: options.Executor = None,
-    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
+    seed: Annotated[int, option("S", "Random seed.", min=0)] = 0,
     store_url: options.StoreUrl = None,
     policies: Policies = None,
     config_file: options.ConfigFile = None,
@@ -73,12 +80,12 @@ def loop(
     png: options.Png = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Search many related problems, learn from what the searches found, and search on with the better model.
+    """Search related problems and train the model on the results, in alternation.
 
-    Part of a family is held out, and tells at the end whether the loop won, also against a start model with
-    the training's CPU time. A new version that is clearly worse than earlier ones is not used.
-    Problems with a scorer are all searched; what each round found takes the place of that comparison.
-    Ctrl-C or a crash loses nothing: the same command goes on.
+    Some problems are held out. At the end they show whether the loop helped, also compared with a start
+    model that may search for the training's CPU time. A version that is clearly worse is not used.
+    Problems with a scorer are not held out; the results of each round are shown instead.
+    After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo loop strings
                evovpo loop strings --rounds 3 --limit 12 --imitate 0.5

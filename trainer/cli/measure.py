@@ -52,31 +52,37 @@ def measure(
         str | None,
         option("URL", "Ask an OpenAI-compatible server; its address ends in /v1, its key is OPENAI_API_KEY."),
     ] = None,
-    answers: Annotated[int, option("M", "Answers in one completion.", min=1)] = 1,
+    answers: Annotated[int, option("M", "Answers per completion.", min=1)] = 1,
     ks: Ks = "1,3,6,12,24",
-    prompts: Annotated[int, option("N", "Most prompts of the domain.", min=1)] = 64,
+    prompts: Annotated[int, option("N", "Number of prompts.", min=1)] = 64,
     temperature: Annotated[
         list[float] | None,
-        option("T", "Sampling temperature; given again, a row for each.", min=0.01, default="1"),
+        option("T", "Sampling temperature; repeat it to compare several.", min=0.01, default="1"),
     ] = None,
-    top_p: Annotated[float, option("P", "Sample from the likeliest tokens of this mass; 1 from all.")] = 1.0,
-    top_k: Annotated[int, option("N", "Sample from so many likeliest tokens; 0 from all.", min=0)] = 0,
-    repetition_penalty: Annotated[float, option("R", "Above 1, repeated tokens are less likely.")] = 1.0,
+    top_p: Annotated[
+        float, option("P", "Nucleus sampling: probability mass to sample from; 1 is off.")
+    ] = 1.0,
+    top_k: Annotated[
+        int, option("N", "Top-k sampling: number of tokens to sample from; 0 is off.", min=0)
+    ] = 0,
+    repetition_penalty: Annotated[
+        float, option("R", "Repetition penalty; above 1 makes repeated tokens less likely.")
+    ] = 1.0,
     template: Annotated[
         list[str] | None,
-        option("KEY=VALUE", "Argument of the chat template, for example enable_thinking=false."),
+        option("KEY=VALUE", "Chat template argument, for example enable_thinking=false."),
     ] = None,
     dates: Dates = "",
-    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
+    seed: Annotated[int, option("S", "Random seed.", min=0)] = 0,
     png: options.Png = None,
     no_png: options.NoPng = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Measure what answers of a model are worth on a domain, with 95 % intervals over the prompts.
+    """Measure the rewards of models on a domain, with 95 % intervals over the prompts.
 
-    As many answers are sampled for each prompt as the largest k, by these settings alone: a model's
-    generation_config.json has no say. Bundled domains take tasks that no training saw; of a file give rows
-    that were not trained on. [bold]--json[/bold] has a row for each prompt.
+    The largest k is the number of answers sampled for each prompt. A model's generation_config.json is
+    ignored. Bundled domains use test tasks; from a file, give rows that were not trained on.
+    [bold]--json[/bold] has a row for each prompt.
 
     [dim]Examples:[/dim]  evovpo measure --domain maze-conflict
                evovpo measure --domain maze-conflict --model trained --temperature 0.7 --temperature 1

@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _NEEDED = ("torch", "transformers", "peft", "tensorboard")
 
 Objective = Annotated[
-    str | None, option("NAME", "How advantages follow from reward vectors.", default="vpo-at-k")
+    str | None, option("NAME", "Training objective: how rewards become advantages.", default="vpo-at-k")
 ]
 Imitate = Annotated[
     float | None,
     option(
         "SHARE",
-        "Share of the loss that imitates the best programs of the runs, joins too; 1 imitates alone.",
+        "Share of the loss that imitates the best programs of the runs; 1 only imitates.",
         default="0",
     ),
 ]
 Policies = Annotated[
-    Path | None, option("FOLDER", "Where policy versions go.", default="policies, beside the database")
+    Path | None, option("FOLDER", "Folder of the policy versions.", default="policies, beside the database")
 ]
 Servers = Annotated[
     list[str] | None,
@@ -45,7 +45,7 @@ Servers = Annotated[
 TrainConfigFile = Annotated[
     Path | None,
     option(
-        "FILE", "TOML file; [bold]evovpo retrain --show-config[/bold] prints one to start from.", "--config"
+        "FILE", "TOML file with settings; [bold]evovpo retrain --show-config[/bold] prints one.", "--config"
     ),
 ]
 
@@ -75,7 +75,7 @@ def targets_of(servers: list[str] | None) -> list[VLLMServer]:
 def retrain(
     runs: Annotated[
         list[str] | None,
-        argument("RUN...", "Ids of runs, their beginnings, or [bold]latest[/bold]: what to train on."),
+        argument("RUN...", "Runs to train on: ids, their beginnings, or [bold]latest[/bold]."),
     ] = None,
     objective: Objective = None,
     imitate: Imitate = None,
@@ -85,16 +85,19 @@ def retrain(
     config_file: TrainConfigFile = None,
     overrides: options.Overrides = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be trained on, and what not and why.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Only show which groups would be trained on, and why others would not."
+        ),
     ] = False,
     show_config: Annotated[
-        bool, typer.Option("--show-config", help="Print all settings as a TOML file, and exit.")
+        bool, typer.Option("--show-config", help="Print all settings as a TOML file and exit.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train the model on what searches logged, and serve the new version if it is not clearly worse.
+    """Train the model on stored runs, and serve the new version unless it is clearly worse.
 
-    Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint.
+    After Ctrl-C or a crash the same command continues from the last checkpoint.
 
     [dim]Examples:[/dim]  evovpo retrain latest --dry-run
                evovpo retrain 3f2a 81c0 --objective max-at-k --set update.passes=2
@@ -188,7 +191,7 @@ def retrain(
 
 
 def list_policies(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
-    """List the policy versions, and say which one searches follow.
+    """List the policy versions and which one is served.
 
     [dim]Example:[/dim]  evovpo policies
     """
@@ -213,7 +216,7 @@ def rollback(
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Serve another policy version, by default the one before; searches that follow go on with it.
+    """Serve another policy version, by default the previous one.
 
     [dim]Example:[/dim]  evovpo rollback
     """

@@ -50,54 +50,54 @@ def study(
         ),
     ],
     work: Annotated[
-        Path | None, option("FOLDER", "Keeps models and the store.", default="work, beside the report")
+        Path | None, option("FOLDER", "Folder of models and the store.", default="work, beside the report")
     ] = None,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Write the report from the rows at hand and run nothing.")
+        bool, typer.Option("--report-only", help="Run nothing; write the report of the stored results.")
     ] = False,
-    out: Annotated[Path, option("FOLDER", "Of a domain or recipe: keeps what came of it.")] = Path("study"),
+    out: Annotated[Path, option("FOLDER", "For a domain or recipe: folder of the results.")] = Path("study"),
     model: Annotated[
         str | None,
-        option("FOLDER", "Start model of all arms instead of the domain's own; of a recipe also a hub name."),
+        option("FOLDER", "Start model of all arms; for a recipe also a hub name."),
     ] = None,
-    tokens: Annotated[int | None, option("N", "Tokens that every training generates.", min=1)] = None,
-    prompts: Annotated[int | None, option("P", "Prompts in a training step.", min=1)] = None,
-    seeds: Annotated[int | None, option("N", "Trainings of each tuned arm.", min=1)] = None,
-    learning_rates: Annotated[str | None, option("A,B,...", "Learning rates of the grid.")] = None,
-    kls: Annotated[str | None, option("A,B,...", "KL coefficients of the grid.")] = None,
+    tokens: Annotated[int | None, option("N", "Tokens that each training generates.", min=1)] = None,
+    prompts: Annotated[int | None, option("P", "Prompts per training step.", min=1)] = None,
+    seeds: Annotated[int | None, option("N", "Trainings per tuned arm.", min=1)] = None,
+    learning_rates: Annotated[str | None, option("A,B,...", "Learning rates of the tuning grid.")] = None,
+    kls: Annotated[str | None, option("A,B,...", "KL coefficients of the tuning grid.")] = None,
     arms: Annotated[
         str | None,
         option(
             "A,B,...",
-            "Only these arms. Of a domain also vpo-mixed, vpo-reuse.",
+            "Only these arms. For a domain also vpo-mixed, vpo-reuse.",
             default="the objectives",
         ),
     ] = None,
     validation_tasks: Annotated[int | None, option("N", "Tasks to tune on.", min=2)] = None,
     test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
-    largest_k: Annotated[int | None, option("K", "Answers measured on a test task.", min=1)] = None,
+    largest_k: Annotated[int | None, option("K", "Answers per test task.", min=1)] = None,
     processes: Annotated[
         int | None,
-        option("N", "Trainings and searches at a time.", min=1, default="2; the cores of a cluster"),
+        option("N", "Parallel trainings and searches.", min=1, default="2; the cores of a cluster"),
     ] = None,
     executor: options.Executor = None,
     changes: Annotated[
-        list[str] | None, option("KEY=VALUE", "Of a recipe: change a key, or settings.KEY.", "--set")
+        list[str] | None, option("KEY=VALUE", "For a recipe: change KEY or settings.KEY.", "--set")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Of a recipe: only show what it would cost at most.")
+        bool, typer.Option("--dry-run", help="For a recipe: only show the largest possible cost.")
     ] = False,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare trained proposers at equal tokens and equal evaluations, each tuned alike.
+    """Compare training objectives at equal budgets of tokens and evaluations.
 
-    A study FILE names arms and search strategies: arms are tuned on validation tasks, trained under several
-    seeds, and searched with; the report and a verdict lie beside the file (docs/studies.md).
-    A recipe trains any model on a domain with several objectives, and gives a table.
-    A DOMAIN is a study that comes with the package: it compares objectives on held-out tasks without a
-    search; its options are --out and those below it, by default as its file says.
-    Stopped at any time, the same command goes on.
+    A study FILE names arms and search strategies. Each arm is tuned on validation tasks, trained with
+    several seeds, and used in searches; the report is written next to the file (docs/studies.md).
+    A recipe trains any model on a domain with several objectives and prints a table.
+    A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search. Its options are
+    --out and those below it; their defaults are in its file.
+    If it is stopped, the same command continues.
 
     [dim]Examples:[/dim]  evovpo study study.toml
                evovpo study study.toml --report-only --json

@@ -29,23 +29,27 @@ _DOMAIN = option(
 DomainName = Annotated[str, _DOMAIN]
 Data = Annotated[
     str | None,
-    option("FILE", "The domain's prompts, in the format of its public data; several files as FILE,FILE."),
+    option("FILE", "Prompts in the format of the domain's public data; several files as FILE,FILE."),
 ]
 Dates = Annotated[
-    str, option("FROM..TO", "Only rows of these days, for example 2024-08-01..2025-02-28 (LiveCodeBench).")
+    str,
+    option(
+        "FROM..TO", "Only rows with a date in this range, for example 2024-08-01..2025-02-28 (LiveCodeBench)."
+    ),
 ]
-Ks = Annotated[str, option("K,K", "Numbers of answers that figures are given for.", "--k")]
+Ks = Annotated[str, option("K,K", "Values of k for which best@k is reported.", "--k")]
 
 
 def train(
     context: typer.Context,
     domain: Annotated[str | None, _DOMAIN] = None,
     config: Annotated[
-        Path | None, option("FILE", "A recipe (docs/reproduce.md); options given beside it win.", "--config")
+        Path | None,
+        option("FILE", "Recipe (docs/reproduce.md); command-line options override it.", "--config"),
     ] = None,
-    arm: Annotated[str | None, option("NAME", "Of a recipe, which of its arms to train.")] = None,
+    arm: Annotated[str | None, option("NAME", "For a recipe: the arm to train.")] = None,
     output: Annotated[
-        Path, option("FOLDER", "Where the trained model goes, with checkpoints.", "--output", "-o")
+        Path, option("FOLDER", "Folder of the trained model and its checkpoints.", "--output", "-o")
     ] = Path("trained"),
     data: Data = None,
     model: Annotated[
@@ -57,7 +61,7 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="3 for vpo and its kin, else 1"),
+        option("M", "Answers per completion.", min=1, default="3 for vpo and similar objectives, else 1"),
     ] = None,
     goals: Annotated[
         bool,
@@ -67,23 +71,21 @@ def train(
         ),
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
-    prompts: Annotated[int, option("P", "Prompts in a step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions of each prompt; above k.", min=2)] = 8,
+    prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
+    rollouts: Annotated[int, option("G", "Completions per prompt; more than k.", min=2)] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,
-    test: Annotated[
-        int, option("N", "Prompts to measure on before and after, none of them trained on.", min=0)
-    ] = 32,
+    test: Annotated[int, option("N", "Held-out prompts to measure before and after.", min=0)] = 32,
     test_data: Annotated[
-        str | None, option("FILE", "Prompts to measure on.", default="one of ten rows of --data")
+        str | None, option("FILE", "Held-out prompts.", default="one of ten rows of --data")
     ] = None,
     ks: Ks = "1,3,6,12,24",
     dates: Dates = "",
-    test_dates: Annotated[str, option("FROM..TO", "Measure on the rows of these days.")] = "",
-    seed: Annotated[int, option("S", "Source of all randomness.", min=0)] = 0,
+    test_dates: Annotated[str, option("FROM..TO", "Held-out rows with a date in this range.")] = "",
+    seed: Annotated[int, option("S", "Random seed.", min=0)] = 0,
     report_to: Annotated[
-        str | None, option("NAME", "Where TRL reports steps: tensorboard, trackio or wandb.")
+        str | None, option("NAME", "TRL reports steps to tensorboard, trackio or wandb.")
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -92,14 +94,15 @@ def train(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only show prompts, rewards, whether it is worth it, and what it would take."
+            "--dry-run",
+            help="Only show prompts, sampled rewards, whether training is worthwhile, and its cost.",
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train any model on a domain's reward vectors, on policy, and measure what it brought.
+    """Train any model on policy on a domain's reward vectors, and measure the gain.
 
-    Ctrl-C or a crash loses nothing: the same command goes on from the last checkpoint. Several GPUs:
+    After Ctrl-C or a crash the same command continues from the last checkpoint. Several GPUs:
     [bold]accelerate launch -m evovpo train ...[/bold]. Sampling with vLLM: [bold]--set use_vllm=true[/bold].
 
     [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run
