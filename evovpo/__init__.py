@@ -1,7 +1,7 @@
 """Evolutionary program search whose proposer learns from the search.
 
-`evolve` makes a whole run, `Search` is asked and told by a loop of your own, `list_runs` and
-`read_run` look into a store. The modules behind these names are imported when one is first used.
+`evolve` makes a whole run, `Search` is an ask-and-tell interface for your own loop, `list_runs` and
+`read_run` read a store. Modules are imported when one of their names is first used.
 """
 
 from importlib import import_module

@@ -64,7 +64,7 @@ _CONSTANT = "its value is fixed; leave it out"
 
 
 class SearchConfig(Section):
-    """How the population is searched."""
+    """Settings of the search."""
 
     gone: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("root_share", "crossover_share", "repair_share", "focus_share"), _BY_WAYS),
@@ -144,7 +144,7 @@ class SamplingConfig(Section):
 
 
 class ProposerConfig(Section):
-    """Who proposes programs."""
+    """The model that proposes programs."""
 
     name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
     """local: in this process; openai: an OpenAI-compatible server; random: a baseline without a model."""
@@ -263,7 +263,7 @@ class SandboxConfig(Section):
 
 
 class EvaluatorConfig(Section):
-    """How evaluators that import the candidate themselves (OpenEvolve's format) are run and read."""
+    """Settings of evaluators in OpenEvolve's format, which import the candidate themselves."""
 
     mode: Literal["whole", "proxy"] = "whole"
     """whole: evaluator and candidate share a sandboxed process; proxy: the candidate has its own process."""

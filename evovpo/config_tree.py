@@ -1,4 +1,4 @@
-"""What configurations are made of: checked sections in one tree, read from TOML, overrides and stored JSON.
+"""Base classes of configurations: a tree of checked sections, read from TOML, overrides and stored JSON.
 
 `evovpo/config.py` declares the tree of a run and `trainer/config.py` that of a training. Each setting is one
 field: its type says which values it may have, and the sentence below it what it is and who would change it.
@@ -28,7 +28,7 @@ NotNegative = Annotated[float, Field(ge=0.0)]
 
 
 class Section(BaseModel):
-    """Base of the sections: frozen values of the stated types; raises `ConfigError` for all others."""
+    """Base of sections: frozen, typed values; raises `ConfigError` for values of another type."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True

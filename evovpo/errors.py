@@ -1,4 +1,4 @@
-"""The one family of exceptions that evovpo raises for causes it can name.
+"""The exceptions that evovpo raises.
 
 Every message says what was expected, what came, and what to do. A failing candidate is not an
 exception: it is an `Evaluation` with a status.
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 
 class EvovpoError(Exception):
-    """Root of every error raised on purpose; the command line prints it and exits, mostly with code 2."""
+    """Base of all errors of evovpo; the command line prints the message and exits, mostly with code 2."""
 
 
 class ConfigError(EvovpoError, ValueError):
@@ -17,7 +17,7 @@ class ConfigError(EvovpoError, ValueError):
 
 
 class NotAllowedError(ConfigError):
-    """What a store or a project asks for and nobody granted; `words` are what `--allow` would grant."""
+    """A store or a project needs a permission that was not granted; `words` are the values for `--allow`."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class NotAllowedError(ConfigError):
 
 
 class ProblemError(EvovpoError, ValueError):
-    """A problem folder that cannot be loaded, or whose scorer answered outside its contract."""
+    """A problem folder that cannot be loaded, or a scorer that returned an invalid value."""
 
 
 class InitialProgramError(ProblemError):
@@ -41,11 +41,11 @@ class StoreError(EvovpoError, RuntimeError):
 
 
 class FileHeldError(EvovpoError, RuntimeError):
-    """A file that another holder has locked; the message is its process id."""
+    """A file that another process has locked; the message is its process id."""
 
 
 class RunHeldError(StoreError):
-    """A run that another process searches; the rest of its store can be used."""
+    """A run that another process is working on; other runs of the store can be used."""
 
 
 class PolicyError(EvovpoError, ValueError):
@@ -53,15 +53,15 @@ class PolicyError(EvovpoError, ValueError):
 
 
 class ServerError(EvovpoError, RuntimeError):
-    """A model server that cannot be reached, refuses, or answers outside its contract."""
+    """A model server that cannot be reached, refuses a request, or gives an invalid answer."""
 
 
 class BudgetError(EvovpoError, RuntimeError):
-    """The tokens or the money of a run are used up; the run ends, and is no failure."""
+    """A run has used up its tokens or money; it ends normally."""
 
 
 class PublishError(EvovpoError, RuntimeError):
-    """A policy version that cannot be written, or that is computed differently where it is served."""
+    """A policy version that cannot be written, or whose server computes other log-probabilities."""
 
 
 class SandboxError(EvovpoError, RuntimeError):
@@ -69,7 +69,7 @@ class SandboxError(EvovpoError, RuntimeError):
 
 
 class SearchError(EvovpoError, ValueError):
-    """An ask or tell outside the protocol: an unknown ticket, a vector of the wrong length."""
+    """An invalid ask or tell: an unknown ticket, a vector of the wrong length."""
 
 
 class ReplayError(EvovpoError, RuntimeError):
@@ -90,16 +90,16 @@ class DivergedError(EvovpoError, ArithmeticError):
 
 
 class TrainingError(EvovpoError, RuntimeError):
-    """A training that cannot go on as asked: nothing to train on, data that does not fit, a full disk."""
+    """A training that cannot continue: nothing to train on, unsuitable data, a full disk."""
 
 
 class NothingToTrainError(TrainingError):
-    """Runs of which no group is left to train on."""
+    """No group of the runs can be trained on."""
 
 
 class AnswerError(EvovpoError, ValueError):
-    """Why an answer of a model gives no program; the reader of answers keeps it as the reason of the slot."""
+    """An answer of a model that contains no valid program; the message is stored as the reason."""
 
 
 class BundleError(EvovpoError, ValueError):
-    """A text that is no bundle of files, or files that a bundle cannot hold."""
+    """Text that is not a bundle of files, or files that a bundle cannot hold."""

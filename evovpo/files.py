@@ -1,4 +1,4 @@
-"""Files that several processes use: holding one, and writing one so that nobody ever sees half of it."""
+"""File locks and atomic writes."""
 
 import contextlib
 import hashlib

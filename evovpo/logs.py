@@ -1,4 +1,4 @@
-"""Standard error as JSON, one object a line, for those who collect the logs of many processes."""
+"""Logs on standard error as JSON lines, for log collectors."""
 
 import io
 import json
@@ -25,7 +25,7 @@ class _AsJson(logging.Formatter):
 
 
 class _Lines(io.TextIOBase):
-    """Makes a message of every line that is written as text, by whomever."""
+    """Turns every line written to the stream into a log message."""
 
     _begun = ""
 

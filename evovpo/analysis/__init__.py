@@ -1,1 +1,1 @@
-"""Figures about rewards: estimators, intervals, grouping, the doctor. No I/O."""
+"""Statistics of rewards: estimators, intervals, grouping, the doctor. No I/O."""

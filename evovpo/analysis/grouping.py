@@ -1,4 +1,4 @@
-"""Reward components taken together: the mean of each group, and which components behave alike.
+"""Groups of reward components: their mean, and a clustering of similar components.
 
 A vector of many components is trained on poorly: a weighting drawn from a flat Dirichlet distribution over
 D components has weights of standard deviation about 1/D, so with many of them it is nearly even and VPO

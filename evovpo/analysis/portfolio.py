@@ -13,7 +13,7 @@ _POINTS = 20_000
 
 
 class Portfolio(NamedTuple):
-    """Programs chosen one after the other, each to raise E_w max w·r most."""
+    """Programs chosen greedily, each to raise E_w max w·r most."""
 
     chosen: tuple[int, ...]
     """Rows of the rewards that were given."""
@@ -48,7 +48,7 @@ def choose_portfolio(rewards_N_D: Array, weights_K_D: Array, size: int) -> Portf
 
 
 class Coverage(NamedTuple):
-    """What the programs of a run up to some point are worth together."""
+    """Joint value of a run's programs up to some point."""
 
     evaluations: int
     expected_best: float

@@ -1,4 +1,4 @@
-"""The one number that an OpenEvolve project is searched for: of a program, and over a run."""
+"""OpenEvolve's `combined_score`: of a program, and over a run."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""What a sample of answers says about a policy (best@k, pass@k, diversity), and how sure a comparison is.
+"""Estimates of a policy from sampled answers (best@k, pass@k, diversity), and confidence intervals.
 
 best@k is the expected best mean reward among k answers, pass@k the probability that one of k passes
 everything. Both are computed as the exact expectation over what could have been drawn, without

@@ -1,1 +1,1 @@
-"""What a library user calls: the names that `evovpo` itself offers, over problems given as Python values."""
+"""The Python interface: the names that `import evovpo` offers."""

@@ -1,4 +1,4 @@
-"""Ask and tell without a driver: the user samples and judges, evovpo searches."""
+"""Ask and tell: the user samples and evaluates programs, evovpo searches."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling
 
 
 class Search:
-    """A search that its user drives; nothing is stored and no model or sandbox started.
+    """A search for your own loop; it stores nothing and starts no model and no sandbox.
 
         search = Search(examples=[(("Ada Lovelace",), "A. Lovelace")], evaluations=100)
         while (prompt := search.ask()) is not None:
@@ -29,7 +29,7 @@ class Search:
             search.tell(prompt, texts, rewards)
         print(search.best)
 
-    The problem is `problem`, the name of a bundled one or a folder, or `examples` as in `evolve`. `settings`
+    Give either `problem`, the name of a bundled problem or a folder, or `examples` as in `evolve`. `settings`
     are those of `evolve`. The same seed and the same tells in the same order give the same search.
     """
 

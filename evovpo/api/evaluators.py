@@ -1,4 +1,4 @@
-"""An `evaluator(program_path)` and an initial program given in Python, as a project of OpenEvolve."""
+"""Makes an OpenEvolve project of an evaluator function and an initial program given in Python."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""`evolve`: a whole run in one call, on a problem by name or on Python values, with any proposer."""
+"""`evolve`: a whole run in one call, on a named problem or on Python values, with any proposer."""
 
 import asyncio
 import inspect
@@ -65,7 +65,7 @@ class Best:
 
 @dataclass(frozen=True)
 class EvolveResult:
-    """What a run came to; `evovpo.read_run(run.id, run.store)` has all that happened."""
+    """Result of a run; `evovpo.read_run(run.id, run.store)` has all details."""
 
     id: str
     solved_train: bool
@@ -218,7 +218,7 @@ def outside_loop(function: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True)
 class FunctionProposer:
-    """A user's own function as a proposer; its replies have no tokens, so nothing is trained from them."""
+    """A user's function as a proposer; its replies have no tokens, so they cannot be trained on."""
 
     function: Proposing
     policy_version: int = 0

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run: the best program, its rewards, and the curve of the search, as HTML."""
+"""HTML of a run for notebooks: the best program, its rewards, and the curve of the search."""
 
 from collections.abc import Mapping, Sequence
 from html import escape

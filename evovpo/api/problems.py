@@ -25,7 +25,7 @@ _SCORED = "Improve the function: each component of its reward lies in 0 to 1, hi
 
 
 class Failed(NamedTuple):
-    """What stands among the outputs for an input on which the candidate raised."""
+    """The output for an input on which the candidate raised an exception."""
 
     error: str
 

@@ -1,4 +1,4 @@
-"""What a store holds, as records and as rows for tables."""
+"""Stored runs and programs, as records and as rows for tables."""
 
 from dataclasses import dataclass
 from pathlib import Path

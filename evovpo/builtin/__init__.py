@@ -1,6 +1,6 @@
-"""The built-in model: its weights, and the text that it reads and writes.
+"""The built-in model: its weights, prompt format and language.
 
-It writes expressions over strings from examples (`strings/`). Nothing below this folder knows its language.
+It writes string expressions from examples (`strings/`).
 """
 
 import json

@@ -1,8 +1,7 @@
 """The random baseline of the built-in model.
 
-It draws random programs of the grammar that the model learned from. It sees the training inputs (their
-separators and shared words bias the literals) but neither the outputs nor a parent. Whatever a trained model
-solves should be compared with it.
+It draws random programs of the grammar that the model was trained on. It sees the training inputs (their
+separators and shared words bias the literals) but neither the outputs nor a parent.
 """
 
 from random import Random

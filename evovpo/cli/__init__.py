@@ -1,7 +1,7 @@
-"""The `evovpo` command: reads arguments, calls the parts, prints. No logic of its own.
+"""The `evovpo` command: reads arguments, calls other packages, prints.
 
-A file holds a panel of `evovpo --help`, or half of one; everything but typer is imported inside the commands,
-so that `--help` is instant and no command loads more than it uses.
+Each file holds the commands of a panel of `evovpo --help`. Everything but typer is imported inside the
+commands, so that `--help` is instant.
 """
 
 from evovpo.cli.main import app, main, mount_commands

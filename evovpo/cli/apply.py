@@ -1,4 +1,4 @@
-"""The command `evovpo apply`: what a run found, on a user's table."""
+"""The command `evovpo apply`: runs the best program of a run on a table."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

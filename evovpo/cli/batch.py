@@ -1,4 +1,4 @@
-"""The command `evovpo batch`: wiring only."""
+"""The command `evovpo batch`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands `evovpo evolve` and `evovpo resume`, and how a run is watched and its end is told."""
+"""The commands `evovpo evolve` and `evovpo resume`, with their progress and final report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `evovpo` command: its panels, the commands of Setting up, and which errors end it with which code."""
+"""The `evovpo` command: its panels, `evovpo config`, and the exit codes of errors."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and how any of them is declared."""
+"""Arguments and options that several commands share."""
 
 import contextlib
 from collections.abc import Iterable, Mapping

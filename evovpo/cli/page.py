@@ -1,4 +1,4 @@
-"""The commands `evovpo serve` and `evovpo export`: wiring only."""
+"""The commands `evovpo serve` and `evovpo export`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the panel Problems: list, make, check, and bring in problems."""
+"""The commands on problems: list, create, check and import them."""
 
 from __future__ import annotations
 

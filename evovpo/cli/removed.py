@@ -1,4 +1,4 @@
-"""Commands and options of the version before, each with what replaces it; the next version forgets them."""
+"""Commands and options removed in this version, each with its replacement."""
 
 from collections.abc import Sequence
 

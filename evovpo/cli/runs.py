@@ -1,4 +1,4 @@
-"""The commands that look at runs: list, show, replay, doctor, and bring in those of OpenEvolve."""
+"""The commands on runs: list, show, replay, doctor, and import from OpenEvolve."""
 
 import time
 from dataclasses import asdict

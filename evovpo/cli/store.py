@@ -1,4 +1,4 @@
-"""The commands `evovpo store`: upgrade, copy and prune the database that runs are kept in; wiring only."""
+"""The commands `evovpo store upgrade`, `copy` and `prune`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What the commands of evovpo and of the trainer share: printing, the store, and exit codes.
+"""Shared by the commands of evovpo and of the trainer: printing, opening the store, exit codes.
 
 Only Python's library is imported outside the functions, so that `--help` is instant.
 """
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Exit(IntEnum):
-    """What the exit code of a command says; 0 is done as asked."""
+    """Exit codes of commands; 0 is success."""
 
     SOME_FAILED = 1
     """Runs of a batch or a study, or rows of a table; the others did not."""

@@ -1,4 +1,4 @@
-"""What a batch consists of: its TOML file or the name of a suite, its arms and cells.
+"""A batch: its TOML file or suite, its arms and cells.
 
 A cell is an ordinary run whose id follows from the batch's name, the problem, proposer, strategy, budget and
 seed. So the same batch over the same store finds its own runs again, and nothing else needs to be kept.
@@ -31,7 +31,7 @@ class Variant(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """What is compared: everything of a cell but problem and seed."""
+    """What is compared: a proposer, a strategy and a budget."""
 
     proposer: str
     strategy: str
@@ -43,7 +43,7 @@ class Arm(NamedTuple):
 
 
 class Batch(Part):
-    """A batch as its file says, before any problem is loaded."""
+    """The parsed file of a batch, before any problem is loaded."""
 
     name: str
     description: str = ""

@@ -1,4 +1,4 @@
-"""The cells of a batch as work: each starts, or goes on where its last stored judgement left it."""
+"""Runs the cells of a batch: each starts, or resumes after its last stored evaluation."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from evovpo.types import Evaluation, Problem, RunStatus
 
 
 class CellProgress(NamedTuple):
-    """Where the run of a cell stands."""
+    """Progress of a cell's run."""
 
     proposed: int = 0
     best_mean_reward: float | None = None
@@ -34,7 +34,7 @@ class CellProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A cell with all that its run needs, to be run in a process of its own."""
+    """A cell with everything that its own process needs to run it."""
 
     cell: Cell
     problem: Problem

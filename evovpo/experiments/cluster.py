@@ -1,6 +1,6 @@
-"""The tasks of `run_all` on a Ray cluster: each on any of its machines, begun again where one is lost.
+"""Runs the tasks of `run_all` on a Ray cluster, and restarts those of a lost machine.
 
-A machine needs this package in the same version, and what tasks read and write at the paths that it has here.
+Every machine needs the same version of this package, and the files that tasks use under the same paths.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Figures of many runs with their uncertainty: means, paired differences, what only one arm solves.
+"""Statistics of many runs with intervals: means, paired differences, problems that only one arm solves.
 
 Values are arrays `[S, T]`, seeds by problems. Intervals are bootstrap intervals in which both are drawn anew
 (`evovpo/analysis/statistics.py`): they speak of other problems of the kind and of other seeds. None is

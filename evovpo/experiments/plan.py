@@ -1,4 +1,4 @@
-"""What is to be done for a batch: every cell with its problem and settings, and all that is wrong there."""
+"""The plan of a batch: every cell with its problem and settings, and all errors in them."""
 
 import asyncio
 import contextlib

@@ -1,8 +1,7 @@
 """Runs tasks in a bounded number of processes, each one task after another.
 
-A process keeps what is dear to load (torch above all) from task to task. A process may end anywhere: its
-task is begun again by another, so a task goes on from what it kept. Messages are for people and for
-counting; nothing depends on their arrival but the value of `TaskDone`.
+A process stays loaded (torch above all) from task to task. If a process dies, another one restarts its task,
+which continues from what it stored. Messages are for progress; only the value of `TaskDone` matters.
 """
 
 import contextlib
@@ -38,7 +37,7 @@ _ENVIRONMENT = {
 
 
 class PoolTask(Protocol):
-    """Something to do that can be pickled."""
+    """A task that can be pickled."""
 
     @property
     def name(self) -> str:
@@ -52,7 +51,7 @@ class PoolTask(Protocol):
 
 
 class FatalError(Exception):
-    """An error for which no other task need be tried."""
+    """An error that all other tasks would meet too."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -60,13 +59,13 @@ class FatalError(Exception):
 
 
 class TaskStarted(NamedTuple):
-    """A process began with a task, or took it up."""
+    """A process started or restarted a task."""
 
     name: str
 
 
 class TaskProgress(NamedTuple):
-    """Where a task stands."""
+    """Progress of a task."""
 
     name: str
     value: Any
@@ -80,7 +79,7 @@ class TaskDone(NamedTuple):
 
 
 class FailedTask(NamedTuple):
-    """A task could not go on; what it kept stays."""
+    """A task failed; what it stored stays."""
 
     name: str
     reason: str

@@ -1,4 +1,4 @@
-"""Reads a TOML file of an experiment part by part, and collects all that is wrong with it."""
+"""Reads the TOML file of an experiment and collects all errors in it."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -95,7 +95,7 @@ _Part = TypeVar("_Part", bound=Part)
 
 
 class PartReader:
-    """Returns the parts of a file, with a usable value in the place of one that is wrong.
+    """Returns the parts of a file; a usable value replaces an invalid one, whose error is collected.
 
     `where` names a part in errors, the file itself if it is empty.
     """

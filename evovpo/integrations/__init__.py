@@ -1,1 +1,1 @@
-"""What OpenEvolve wrote, as runs, and what it reads, from runs."""
+"""Imports OpenEvolve checkpoints as runs, and exports runs in OpenEvolve's files."""

@@ -1,4 +1,4 @@
-"""The files that OpenEvolve leaves of a run: its best program with what is known of it, and a checkpoint."""
+"""Writes a run as OpenEvolve does: its best program with its metrics, and a checkpoint."""
 
 import time
 from collections.abc import Sequence

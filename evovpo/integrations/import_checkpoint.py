@@ -1,4 +1,4 @@
-"""A checkpoint of OpenEvolve as a stored run.
+"""Imports a checkpoint of OpenEvolve as a stored run.
 
 The run is finished (`stopped`) and cannot be replayed: a checkpoint does not hold why OpenEvolve chose what
 it showed. Judgements that OpenEvolve made are of low trust and keep to a problem version of their own.
@@ -47,7 +47,7 @@ from evovpo.types import (
 
 @dataclass(slots=True)
 class ImportResult:
-    """What an import brought in; `evovpo import-openevolve --json` prints these fields."""
+    """Result of an import; `evovpo import-openevolve --json` prints these fields."""
 
     run: str
     is_new: bool

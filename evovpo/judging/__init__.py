@@ -1,1 +1,1 @@
-"""Programs and problems to rewards, on this machine or on Ray."""
+"""Evaluates programs on problems, on this machine or on Ray."""

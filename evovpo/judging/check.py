@@ -21,7 +21,7 @@ _FEW_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class SeedReport:
-    """How one starting program does."""
+    """Result of one starting program."""
 
     name: str
     """File name, for example `seed.py`."""
@@ -31,7 +31,7 @@ class SeedReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """What `check_problem` found in a folder that can be used."""
+    """Result of `check_problem` for a valid folder."""
 
     problem: Problem
     seeds: tuple[SeedReport, ...]

@@ -1,7 +1,7 @@
-"""Program and problem -> `Evaluation`: run it in the sandbox, judge its outputs outside of it.
+"""Evaluates a program: runs it in the sandbox and scores its outputs outside.
 
-The process that runs a candidate never holds expected outputs or the scorer: it gets the inputs,
-returns outputs, and everything that turns outputs into rewards happens here.
+The process that runs a candidate never holds expected outputs or the scorer: it gets the inputs and returns
+outputs, which are turned into rewards here.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class _RaisedError(ProblemError):
 
 
 class Judge(Protocol):
-    """Judges programs on one problem; several threads may use one."""
+    """Evaluates programs on one problem; thread-safe."""
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`."""

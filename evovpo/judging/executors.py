@@ -1,4 +1,4 @@
-"""Where evaluations happen: in this machine's sandbox, or in the same sandbox on Ray's machines.
+"""Chooses where programs are evaluated: in this machine's sandbox, or in sandboxes on a Ray cluster.
 
 An executor is a `Judge`, called from several threads. Ray is imported only where it is used.
 """

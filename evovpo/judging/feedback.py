@@ -1,4 +1,4 @@
-"""Models that judge programs beside an evaluator, as OpenEvolve's `use_llm_feedback` has them."""
+"""Models that score programs in addition to an evaluator (OpenEvolve's `use_llm_feedback`)."""
 
 import asyncio
 import json

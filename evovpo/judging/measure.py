@@ -1,4 +1,4 @@
-"""From completions to figures: what the answers of a policy to one task are worth, judged in one way.
+"""Statistics of a policy's judged answers to one task.
 
 A completion holds one answer, or a chain of m. One rule for faults: a completion on one of whose answers the
 sandbox failed is left out as a whole and counted, because a zero in its place would be read as a bad answer.

@@ -1,4 +1,4 @@
-"""Evaluations as Ray tasks: the same sandbox, opened where a task runs and kept there for the next.
+"""Evaluations as Ray tasks, each in a sandbox that its machine keeps open.
 
 Every machine of the cluster needs this package, in the same version, and a scorer or evaluator at the path
 that the problem's folder has here. A task whose process or machine is lost is run again, which can change
@@ -43,7 +43,7 @@ _OBJECT_STORE_BYTES = 100 << 20
 
 
 class RayJob(NamedTuple):
-    """What judging a program takes besides the program."""
+    """The problem and configuration that an evaluation needs."""
 
     problem: Problem
     config: Config

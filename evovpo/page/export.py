@@ -1,4 +1,4 @@
-"""A run or a report as one HTML file that opens anywhere: the page itself, with answers of its API inside."""
+"""Exports a run or a report as one HTML file: the page with the answers of its API embedded."""
 
 import base64
 import gzip

@@ -1,8 +1,7 @@
-"""What a run came to so far, kept up to date from the tells that are new since the last look.
+"""Incrementally updated figures of a run.
 
-One `RunFigures` is kept for each run that somebody looks at, so that looking again costs what is new, not
-what is there. Where a vector becomes a scalar, it is the mean over its components. Where an evaluator
-of its own returns a `combined_score`, that says which program is the best, as it does elsewhere.
+One `RunFigures` is kept for each run that the page shows, so that an update reads only new tells. A scalar
+reward is the mean over components, or the `combined_score` if the evaluator returns one.
 """
 
 import threading
@@ -23,7 +22,7 @@ _WINDOW = 100
 
 
 class Point(NamedTuple):
-    """Where a run stood after one tell."""
+    """Figures of a run after one tell."""
 
     evaluations: int
     tokens: int
@@ -60,7 +59,7 @@ class ProgramLine(NamedTuple):
 
 
 class Milestone(NamedTuple):
-    """When a component first was as high as `value`."""
+    """When a component first reached `value`."""
 
     value: float
     evaluations: int
@@ -70,7 +69,7 @@ class Milestone(NamedTuple):
 
 
 class IslandFigures:
-    """What came of the asks of one island."""
+    """Figures of one island."""
 
     def __init__(self) -> None:
         self.proposed = self.judged = self.since_rise = 0
@@ -79,7 +78,7 @@ class IslandFigures:
 
 
 class RunFigures:
-    """The figures of one run. Not for two threads at a time."""
+    """The figures of one run; not thread-safe."""
 
     def __init__(self, run_id: str, problem: Problem) -> None:
         self.run_id = run_id

@@ -1,4 +1,4 @@
-"""What a store knows, in numbers for Prometheus: `/metrics` of the page's server."""
+"""Prometheus metrics of a store, for `/metrics` of the page's server."""
 
 from types import SimpleNamespace
 from typing import Any

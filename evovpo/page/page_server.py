@@ -1,7 +1,7 @@
-"""The web server of the page: the read API, the page's own files, and who may see them.
+"""The web server of the page: routes, static files and access.
 
-Only the files named here are served, none by a path of the request. A browser is told to run the page's own
-script and nothing else, whatever a store holds.
+Only the files named here are served. A content security policy allows the page's own script and nothing
+else, whatever a store contains.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is closed where it asks nothing in time, or where there are many already."""
+    """A connection with a timeout for its first request; refused if there are too many."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -194,7 +194,7 @@ def _answer(
 
 
 class BadRequestError(ValueError):
-    """A parameter that is not what its documentation says."""
+    """An invalid query parameter."""
 
 
 _STATUSES = {BadRequestError: 400, NotStoredError: 404, RunHeldError: 409}

@@ -1,4 +1,4 @@
-"""The store behind the page: opened when it is first asked for, and again after it failed or was replaced."""
+"""The store of the page: opened at the first request, and again after it failed or was replaced."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ _MOST_LINES = 400_000
 
 
 class Source:
-    """A store and the figures of the runs that are looked at. Threads may share it; close it at the end."""
+    """A store and the figures of the runs that the page shows; thread-safe; close it at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
         """Open nothing yet. Raises StoreError if `url` is no address of a database."""

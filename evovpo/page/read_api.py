@@ -1,7 +1,7 @@
-"""What the read API answers: runs, programs and policy versions as JSON, a bounded part at a time.
+"""The answers of the read API: runs, programs and policy versions as JSON, in pages.
 
-Text of the store stands in values only, never as a key: objectives, metrics and problems have names that
-anyone may have chosen. Long texts are cut, and say so.
+Text from the store appears only as JSON values, never as keys, because names of objectives, metrics and
+problems are untrusted. Long texts are cut and marked.
 """
 
 import dataclasses
@@ -219,7 +219,7 @@ def head_of(source: Source, run_id: str) -> RunHead:
 
 
 class NotStoredError(StoreError):
-    """What was asked for by its id is not in the store, or not any more."""
+    """The requested id is not in the store."""
 
 
 def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:

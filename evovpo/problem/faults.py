@@ -1,4 +1,4 @@
-"""What is wrong with the files of a folder, collected so that one error can name it all."""
+"""Collects all errors in the files of a folder, to report them together."""
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ _FAULTS_SHOWN = 20
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with one folder, collected so that one error can name it all."""
+    """The errors found in one folder, to report together."""
 
     folder: Path
     texts: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The Python files of a problem folder, only parsed: its starting programs and its scorer."""
+"""Parses the starting programs and the scorer of a problem folder, without running them."""
 
 import ast
 import warnings

@@ -1,4 +1,4 @@
-"""Problems by name: those that came with the package, suites of several, what a path means, and new ones."""
+"""Finds problems and suites by name or path, and creates new problem folders."""
 
 import shutil
 import tomllib

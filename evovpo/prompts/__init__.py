@@ -1,5 +1,5 @@
-"""Records to prompt text, and completion text to programs, for each prompt format.
+"""Prompt formats: records to prompt text, completion text to programs.
 
-`RewriteFormat` and `DiffFormat` ask an instruction model for whole programs or for edits of one, of any
-problem. The formats of the built-in models are in `evovpo/builtin`.
+`RewriteFormat` and `DiffFormat` ask an instruction model for whole programs or for edits. The format of the
+built-in model is in `evovpo/builtin`.
 """

@@ -1,4 +1,4 @@
-"""Programs of several files as one text: what store, prompts and programs' identities see of a folder.
+"""Programs of several files as one text, for the store, prompts and program ids.
 
 A bundle is a header line for each file, `=== FILE: PATH ===`, followed by the file's text, files in the
 order of their paths. A file whose last line does not end has `=== FILE (no newline at end): PATH ===`. A

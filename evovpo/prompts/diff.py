@@ -1,4 +1,4 @@
-"""SEARCH/REPLACE edits: read from an answer and made in the files of a program, all of them or none.
+"""Parses SEARCH/REPLACE edits in an answer and applies all of them or none.
 
 The text of an edit is looked for as it is, then without blanks at the ends of lines, then without common
 indentation (the replacement is indented like what it replaces). The first way that finds anything decides:

@@ -1,4 +1,4 @@
-"""Programs from the answers of an instruction model: whole ones, files of one, or edits."""
+"""Extracts programs from the answers of an instruction model: whole programs, files or edits."""
 
 import ast
 import functools

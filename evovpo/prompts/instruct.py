@@ -1,4 +1,4 @@
-"""Prompts for instruction models, and their answers: whole programs, or edits of the one that was shown.
+"""The prompt formats for instruction models: whole programs, or edits of the parent.
 
 Both formats take problems of every kind. Every prompt with a parent carries its reward vector and what
 judging it gave; that text is fenced, capped and marked as untrusted. A completion of M answers is a chain:

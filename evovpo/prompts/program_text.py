@@ -1,4 +1,4 @@
-"""Programs and judgements as a prompt shows them: fenced, named, capped, untrusted text made harmless."""
+"""Formats programs and evaluations for prompts: fenced, cut to size, untrusted text made harmless."""
 
 import json
 import re

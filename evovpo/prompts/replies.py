@@ -1,4 +1,4 @@
-"""What a completion of an instruction model holds: its answers, and their code blocks.
+"""Splits a completion of an instruction model into answers and their code blocks.
 
 Tolerant of what models do: prose around, missing, repeated or wrongly numbered delimiters, fences of any
 length, with and without a language, and a last fence that the token limit cut off. It never guesses that

@@ -1,6 +1,6 @@
-"""What a prompt is made of, what comes back, and the protocol of the formats between them.
+"""The request that a prompt is made from, the parsed answer, and the protocol of prompt formats.
 
-Records and one choice of rows; only training rows can reach a prompt: held-out rows are not passed in here.
+Held-out rows are never passed in, so only training rows can reach a prompt.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ class ShownProgram:
 
 
 class Attempt(NamedTuple):
-    """An earlier answer to the same parent that came to nothing."""
+    """An earlier failed answer to the same parent."""
 
     text: str
     """As the model wrote it."""
@@ -48,7 +48,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """What a prompt is to be made of."""
+    """The content of a prompt."""
 
     answers: int
     """M: answers asked for in one completion."""
@@ -78,7 +78,7 @@ class Answer(NamedTuple):
 
 
 class PromptFormat(Protocol):
-    """How a problem is put to a model and how its answers are read."""
+    """Makes prompts for a problem and parses their answers."""
 
     reply_tokens: int
     """Completion tokens that a reply needs where the configuration does not say."""

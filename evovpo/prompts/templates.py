@@ -1,4 +1,4 @@
-"""Prompt templates: plain text files with named places, which a folder of one's own overrides file by file.
+"""Prompt templates: text files with placeholders; a folder of your own can override each of them.
 
 A place is a known name in braces, `{statement}`; `{{statement}}` is that text itself, and all other braces
 are plain text. Texts are put in as they are, and never read for places again. A paragraph (lines between

@@ -1,4 +1,4 @@
-"""Who writes the completions: the `Proposer` protocol that search and model servers share.
+"""Proposers write completions; the `Proposer` protocol is shared by local models and servers.
 
 `scripted` replies from given texts (tests), `local` samples from a model folder in this process, `openai`
 asks a server, `random` draws from the grammar. Importing this package loads no torch; importing
@@ -43,7 +43,7 @@ class Proposer(Protocol):
 
 @runtime_checkable
 class CheckedProposer(Protocol):
-    """A proposer that depends on something outside, which may not be there."""
+    """A proposer whose server or files can be checked before the run."""
 
     async def check(self) -> None:
         """Return if requests can be sent; raises `ServerError` or `ConfigError`, and spends nothing."""
@@ -51,7 +51,7 @@ class CheckedProposer(Protocol):
 
 @runtime_checkable
 class PatientProposer(Protocol):
-    """A proposer that waits for servers that fail."""
+    """A proposer that waits for failing servers."""
 
     @property
     def trouble(self) -> str:
@@ -60,7 +60,7 @@ class PatientProposer(Protocol):
 
 @runtime_checkable
 class LearningProposer(Protocol):
-    """A proposer that is told what its replies were good for, as one that chooses between models wants."""
+    """A proposer that learns from the gains of its replies, to choose between models."""
 
     def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
         """Take note of told rollouts, in the order of the tells and each once.

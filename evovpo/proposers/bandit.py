@@ -1,6 +1,6 @@
-"""Which of several models gets a ticket: by fixed weights, or by what their replies were worth so far.
+"""Chooses one of several models for a ticket: by fixed weights, or by the gains of their replies so far.
 
-Both are functions of the ticket and of what was told, so that a resumed run chooses as the first one did.
+The choice depends only on the ticket and on what was told, so a resumed run chooses the same models.
 """
 
 import math

@@ -1,8 +1,7 @@
-"""Requests to one model behind one server: sent, repeated, put into the form that the server takes, recorded.
+"""Sends requests to one model at one server: retries, adaptation to the server's API, records.
 
-Every request that is sent becomes one `Call`, whatever becomes of it. The openai client's own repetitions are
-off, so the number of requests is the one that is configured. Keys are read from the environment and taken out
-of everything that a server says.
+Every request is recorded as one `Call`. The openai client's own retries are off, so the number of requests is
+the configured one. Keys are read from the environment and removed from everything that a server returns.
 """
 
 import asyncio
@@ -77,7 +76,7 @@ class _SentRequest(NamedTuple):
 
 @dataclass(eq=False)
 class Client:
-    """Asks one model at one server, which `record` is told of with every request."""
+    """Client of one model at one server; `record` is called with every request."""
 
     model: ModelConfig
     settings: ProposerConfig

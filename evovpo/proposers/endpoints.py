@@ -1,7 +1,7 @@
-"""What is sent to a server's chat and completions endpoints, and what is read from their answers.
+"""Builds requests to the chat and completions endpoints and parses their answers.
 
-Pure functions. Servers differ in what they take. A request begins with all that vLLM takes; a refusal that
-names a field is read by `correct`, which says how to ask instead.
+Pure functions. Servers accept different fields. The first request has every field that vLLM accepts; if a
+server refuses one, `correct` returns the request without it.
 """
 
 import math
@@ -50,7 +50,7 @@ _PROMPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a server takes of a request, as far as its refusals said."""
+    """The fields that a server accepts, as far as its refusals have shown."""
 
     left_out: frozenset[str] = frozenset()
     """Fields that it does not know."""
@@ -89,7 +89,7 @@ class ServerReply(NamedTuple):
 
 
 class UnusableReplyError(ServerError):
-    """An answer that came and cannot be used; `reason` says why in a word or two."""
+    """An unusable answer; `reason` says why in a word or two."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""One plain request to a model server: its key, its address, and what a refusal says."""
+"""One plain HTTP request to a model server: address, key, error message."""
 
 import http.client
 import json

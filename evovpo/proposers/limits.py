@@ -1,4 +1,4 @@
-"""How fast a server may be asked, how much may be spent on it, and how much it may refuse."""
+"""Rate limits, budgets, and limits on refusals of model servers."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def make_room(connections: int) -> None:
 
 
 class Spending(NamedTuple):
-    """What requests took so far."""
+    """Tokens and money that requests have cost so far."""
 
     tokens: int = 0
     """Of prompts and replies."""
@@ -41,7 +41,7 @@ class Spending(NamedTuple):
 
 
 class Budget:
-    """What the requests of each run may spend; 0 is no limit.
+    """The spending limit of each run; 0 is no limit.
 
     `before` returns what a run spent in earlier processes, or as far as it is stored.
     """
@@ -124,7 +124,7 @@ class Bucket:
 
 @dataclass(eq=False, slots=True)
 class PendingPrompt:
-    """A prompt whose requests are under way."""
+    """A prompt with requests in flight."""
 
     prompt: Prompt
     name: str
@@ -136,7 +136,7 @@ class PendingPrompt:
 
 
 class Gate:
-    """What the requests of all models share: how many at a time, how many a minute, and the budget."""
+    """Limits shared by the requests of all models: concurrency, rate and budget."""
 
     def __init__(self, settings: ProposerConfig, budget: Budget) -> None:
         make_room(settings.concurrency)
@@ -168,7 +168,7 @@ class Gate:
 
 
 class RefusedError(ServerError):
-    """A request that a server will not answer however often it is sent; `reason` says why, for a rollout."""
+    """A request that the server refuses every time; `reason` is stored with the rollout."""
 
     def __init__(self, reason: str, error: EvovpoError) -> None:
         super().__init__(str(error))
@@ -178,7 +178,7 @@ class RefusedError(ServerError):
 
 
 class Refusals:
-    """Tells a prompt that a server will not answer from a server that answers nothing."""
+    """Distinguishes a prompt that a server refuses from a server that refuses everything."""
 
     def __init__(self) -> None:
         self._has_answered = False

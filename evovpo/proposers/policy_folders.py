@@ -1,4 +1,4 @@
-"""Policy versions as folders: full weights or an adapter, what they say of a fixed text, their names.
+"""Folders of policy versions: full weights or an adapter, reference log-probabilities, names.
 
 Published folders do not change. A policy folder must have the same path for its server, the trainer and the
 search (one machine, or one volume).
@@ -24,7 +24,7 @@ SERVED = "policy-v"
 
 
 class WarmUp(NamedTuple):
-    """What a policy must say of a fixed text of T tokens, at its last N places."""
+    """Reference log-probabilities of a policy on a fixed text of T tokens, at its last N positions."""
 
     text_ids: tuple[int, ...]
     """(T)"""

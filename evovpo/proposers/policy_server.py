@@ -1,4 +1,4 @@
-"""What a model server is told about policy versions: load one, name it, compare it, let it go.
+"""Loads, checks and unloads policy versions on a model server.
 
 Publishing, rolling back and the `openai` proposer share this. A server is believed only after its
 log-probabilities of one fixed text were compared with those the trainer wrote beside the weights

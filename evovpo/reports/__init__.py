@@ -1,1 +1,1 @@
-"""Read-only answers for people: text, tables, pictures, pages, the live view."""
+"""Read-only reports: text, tables, pictures and the live view."""

@@ -1,4 +1,4 @@
-"""What would help a run that found no program right on all rows, read from what is stored of it."""
+"""Advice for an unsolved run, from its stored data."""
 
 from collections import Counter
 from collections.abc import Iterator

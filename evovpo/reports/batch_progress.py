@@ -29,9 +29,9 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """Shows where a batch stands; `take` is told every message.
+    """Shows the progress of a batch; `take` is called with every message.
 
-    `stored` are the runs that the store held before, by id; `totals` says what requests to servers came to.
+    `stored` are the runs already in the store, by id; `totals` returns the sums over requests to servers.
     """
 
     unit = "evaluations"

@@ -42,7 +42,7 @@ class _Bars(Progress):
 
 
 class WorkBar:
-    """Shows the work at hand on standard error until the end of a `with` block."""
+    """Shows progress on standard error until the end of a `with` block."""
 
     unit = ""
     """What is counted, for lines."""
@@ -109,9 +109,9 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """Shows where a run stands; `started` and `told` are the hooks of a run.
+    """Shows the progress of a run; `started` and `told` are the hooks of a run.
 
-    `totals` returns what the requests of a run to servers came to, for a run that has some.
+    `totals` returns the sums over the run's requests to servers, if it has any.
     """
 
     unit = "evaluations"

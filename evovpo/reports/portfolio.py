@@ -1,4 +1,4 @@
-"""The programs of a run as a set: the few to keep together, and how far all of them reach."""
+"""The portfolio of a run: the best set of programs, and the coverage of all programs."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A run, or one for each of several seeds: its end, best program, figures, lineage, curve; also as JSON."""
+"""The report of a run, or of several seeds: outcome, best program, lineage, curve; also as JSON."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence

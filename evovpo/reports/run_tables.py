@@ -1,4 +1,4 @@
-"""Tables: judgements, lineages, runs, islands; problems, what a check found, what OpenEvolve settings do."""
+"""Tables of evaluations, lineages, runs, islands, problems, checks and OpenEvolve settings."""
 
 import json
 from collections.abc import Sequence

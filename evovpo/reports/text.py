@@ -1,4 +1,4 @@
-"""Words, programs and tables as a terminal gets them.
+"""Formats text, programs and tables for the terminal.
 
 Programs, their outputs and feedback are untrusted text: they pass through `printable`, so that none reaches a
 terminal as a control sequence or as markup.
@@ -102,7 +102,7 @@ def right(header: RenderableType, **settings: Any) -> Column:
 
 
 class BreakableName:
-    """A name whose lines a table breaks behind hyphens and blanks, and inside a word only if it must."""
+    """A table cell that breaks after hyphens and spaces, and inside a word only if necessary."""
 
     def __init__(self, name: str) -> None:
         self._name = printable(name)

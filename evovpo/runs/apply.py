@@ -1,4 +1,4 @@
-"""A program on the rows of a table: in the sandbox, in batches."""
+"""Runs a program on the rows of a table, in the sandbox and in batches."""
 
 import os
 from collections.abc import Callable, Sequence

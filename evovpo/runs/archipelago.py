@@ -1,4 +1,4 @@
-"""One search in several processes: runs of one store that take over each other's programs, as islands do.
+"""One search in several processes: runs of one store that exchange programs, as islands do.
 
 Runs of the same problem version with the same `run.archipelago` stand in a ring in the order of their ids,
 and each takes from the one before it. What came is stored as a ticket of its own, so that a replay needs no
@@ -22,7 +22,7 @@ _TELLS = 1000
 
 
 class Archipelago:
-    """The other runs, as one of them sees them."""
+    """The other runs of an archipelago, seen from one of them."""
 
     def __init__(self, store: Store, search: SearchState, name: str) -> None:
         self._store, self._search, self._name = store, search, name

@@ -1,4 +1,4 @@
-"""Who writes the programs of a run and in which words it asks: proposer, servers and prompt format."""
+"""Chooses the proposer, servers and prompt format of a run."""
 
 import asyncio
 from collections.abc import Callable

@@ -38,7 +38,7 @@ _PATIENCE_SECONDS = 0.05
 
 
 class Progress(NamedTuple):
-    """Where a run stands after a tell, or what it waits for while none comes."""
+    """Progress of a run after a tell, or what it is waiting for."""
 
     search: SearchState
     executed: int
@@ -61,9 +61,9 @@ class _Arrival(NamedTuple):
 
 @dataclass
 class Driver:
-    """One process's work on one run; `run` may be called once.
+    """Drives one run in one process; `run` may be called once.
 
-    `known` are judgements of earlier runs on this problem version: programs in it are not run again.
+    `known` are evaluations of earlier runs on this problem version; their programs are not run again.
     """
 
     search: SearchState

@@ -1,6 +1,6 @@
-"""The answers of one ticket: read from its replies, judged together, and made into tells.
+"""Parses the replies of one ticket, evaluates their programs together, and makes tells of them.
 
-An answer that is not novel is refused before it costs an evaluation. Nothing here is stored or applied.
+An answer that is not novel is refused before its evaluation. Nothing is stored or applied here.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from evovpo.types import (
 
 
 class Found(NamedTuple):
-    """What is known of the answers of a group before it is told."""
+    """The parsed and evaluated answers of a group, before they are told."""
 
     slots_of: list[list[Answer]]
     """Of each rollout."""
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 @dataclass
 class GroupJudge:
-    """Judges the groups of one search; several at the same time, a program once."""
+    """Evaluates the groups of one search, several at a time, and each program once."""
 
     search: SearchState
     judge: Callable[[Program], Evaluation]

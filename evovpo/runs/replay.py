@@ -1,4 +1,4 @@
-"""A stored run again, without a model and without running programs: its search rebuilt, its rows checked."""
+"""Replays a stored run: rebuilds its search without a model or running programs, and checks its rows."""
 
 import json
 import sys
@@ -25,7 +25,7 @@ _CAUSE = "the run was made by another version of evovpo, or its rows were change
 
 
 class RebuiltRun(NamedTuple):
-    """A stored run with its search as its rows leave it."""
+    """A stored run with its rebuilt search."""
 
     search: SearchState
     problem: Problem
@@ -198,7 +198,7 @@ def _begin_part(search: SearchState, part: RunPart) -> None:
 
 
 class _SlotReading(NamedTuple):
-    """What reading a completion says about one slot."""
+    """The parsed answer of one slot."""
 
     text: str
     program: Program | None

@@ -1,4 +1,4 @@
-"""What a run is asked to do, first and later under other settings, and from which programs it begins."""
+"""What a run is to do: its problem, settings, later changes of settings, and starting programs."""
 
 import json
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from evovpo.types import Evaluation, Problem, Run, RunPart, Status
 
 @dataclass(frozen=True)
 class RunRequest:
-    """All that a run follows from, and how far this process takes it."""
+    """Everything that determines a run, and the budget of this process."""
 
     problem: Problem
     config: Config

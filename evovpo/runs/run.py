@@ -1,4 +1,4 @@
-"""Runs as they are made: start one, take one up again, search it in one process until it ends or pauses."""
+"""Starts or resumes a run and searches until it ends or is stopped."""
 
 import asyncio
 import contextlib

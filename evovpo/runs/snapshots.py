@@ -1,8 +1,7 @@
-"""Snapshots of a run's search, so that taking it up again reads the last rows, not all of them.
+"""Snapshots of a run's search, so that resuming reads only the rows after the latest one.
 
-Rows stay what is true: a snapshot by other code, one that is damaged, and one on which the rows after it do
-not follow is left aside, and all rows are replayed. `evovpo replay --verify` compares what both ways
-come to.
+The rows are authoritative: a snapshot that is damaged, comes from other code, or does not fit the rows is
+ignored, and all rows are replayed. `evovpo replay --verify` compares both.
 """
 
 import logging
@@ -37,7 +36,7 @@ def snapshot_of(search: SearchState) -> Snapshot:
 
 
 class SnapshotKeeper:
-    """Stores a snapshot of a search every so many tells, and the figures of its run."""
+    """Stores a snapshot of a search and the figures of its run at regular numbers of tells."""
 
     def __init__(self, store: Store, search: SearchState, every: int = EVERY) -> None:
         self._store, self._search, self._every = store, search, every

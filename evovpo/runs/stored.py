@@ -1,4 +1,4 @@
-"""A stored run, read back: what it came to, how that does on held-out rows, and where it came from."""
+"""Reads a stored run: its outcome, held-out results and lineage."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from evovpo.types import (
 
 
 class Outcome(NamedTuple):
-    """What a run came to; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
+    """Outcome of a run; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
 
     run: str
     solved: bool
@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
 
 
 class RowResult(NamedTuple):
-    """One example (or objective) as a program does on it."""
+    """Result of a program on one example or objective."""
 
     inputs: tuple[Json, ...]
     output: Json
@@ -122,7 +122,7 @@ class Ancestor(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RunView:
-    """What is stored of a run, and how its best program does on the held-out rows."""
+    """A stored run with the held-out results of its best program."""
 
     run: Run
     problem: Problem

@@ -1,13 +1,12 @@
-"""Is a reward vector worth training on with VPO? Figures from judged groups, and what follows from them.
+"""Is a reward vector worth training on with VPO? Statistics of judged groups, findings and advice.
 
-VPO (arXiv 2605.22817) pays a chain of answers for the expected best of them over random weightings of the
-components. That teaches more than the best mean does only if the components disagree about answers, if
-answers earn something at all, and if the chains of a prompt differ in what they earn. Each of these is a
-figure here. Pure functions of `Group` records: no I/O; all sampling is seeded, so that the same groups give
-the same figures.
+VPO (arXiv 2605.22817) rewards a chain of answers by the expected best of them over random weightings of the
+components. That is more informative than the best mean only if the components rank answers differently, if
+some rewards are above zero, and if the chains of a prompt have different rewards. Each of these is measured
+here by pure functions of `Group` records. All sampling is seeded, so the same groups give the same figures.
 
-`figures` takes in the groups and measures them; `advice` chooses settings to train with; `findings` says all
-of it in words, with a verdict.
+`sample_figures` measures groups, `advice` chooses training settings, `findings` explains both and gives a
+verdict.
 
 Two properties of the weights w ~ Dirichlet(alpha, ..., alpha) over D components are used throughout.
 *Neutrality*: without one component, the others' weights, rescaled to sum 1, are Dirichlet again and do not

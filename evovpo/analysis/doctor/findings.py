@@ -1,4 +1,4 @@
-"""What a sample says about training on its vector: findings, each with what to do, and a verdict."""
+"""Findings about a sample of rewards, each with advice, and the verdict on training with VPO."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ for a readable answer (the authors use no format bonus), so a chain loses its sl
 
 
 class Verdict(StrEnum):
-    """Whether VPO is worth it, with the answers that the proposer gives now."""
+    """Whether VPO is worthwhile with the proposer's present answers."""
 
     WORTH = "worth it"
     CHANGE = "worth it after changes"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was found, in words."""
+    """One finding in words."""
 
     allows: Verdict
     """The best verdict that it leaves; with `WORTH` it is only good to know."""
@@ -50,7 +50,7 @@ class Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All that there is to say about a sample."""
+    """Figures, findings, advice and verdict of a sample."""
 
     sample: Sample
     figures: Figures

@@ -1,4 +1,4 @@
-"""The sample of judged groups: how components relate, what answers earn alone and in sets."""
+"""Statistics of judged groups: correlations of components, rewards of single answers and of sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """What was judged, with the components that a trainer sees (the problem's groups are applied)."""
+    """The judged groups, after the problem's grouping of components."""
 
     names: tuple[str, ...]
     """Of the D components."""
@@ -93,7 +93,7 @@ _EPSILON = 1e-6
 
 
 class SetScores(NamedTuple):
-    """How sets of answers score, as means over the sets; each figure is at least the one before."""
+    """Mean scores of sets of answers; each figure is at least the previous one."""
 
     sets: int
     best_mean: float

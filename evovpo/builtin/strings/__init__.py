@@ -1,1 +1,1 @@
-"""The language of the built-in model for strings: one Python expression over strings; how prompts show it."""
+"""The built-in model's language (one Python expression over strings) and its prompt format."""

@@ -1,6 +1,6 @@
-"""Programs that are one function of one expression, and the expression of such a program.
+"""Converts between expressions and programs: a program is one function that returns one expression.
 
-Only the spelling is checked: any Python expression is taken for one of strings.
+Only the syntax is checked: any Python expression is accepted.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""The format of the built-in model for strings: the text that it reads and writes, and its vocabulary.
+"""The prompt format of the built-in model, and its vocabulary.
 
 Prompt: how many answers are wanted, the examples as alignments, and optionally a parent program
 with its outputs. Completion: a chain of up to four expressions between `⟦sep⟧` marks, closed by

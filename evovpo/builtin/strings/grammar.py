@@ -1,4 +1,4 @@
-"""The grammar of string expressions: trees of typed operations, their text, and the way to and from programs.
+"""The grammar of string expressions: trees of typed operations, and their text.
 
 A sentence of the language is one Python expression over the arguments `x0`, `x1`, … that yields a
 string. A tree is a nested tuple `(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`.

@@ -1,4 +1,4 @@
-"""How expression programs are joined, `a if condition else b`, for `evovpo/search/joins.py`."""
+"""Joins two expression programs as `a if condition else b`, for `evovpo/search/joins.py`."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The constants of random string expressions: text to search for, text to write, positions."""
+"""Draws the constants of random string expressions: texts and positions."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 class Literals:
     """Draws the leaves of expressions over the inputs `rows` (N rows of argument strings).
 
-    The rows bias what is drawn: separators that occur in them, and words that at least two of them share.
+    Separators that occur in the rows, and words that at least two rows share, are drawn more often.
     """
 
     def __init__(self, rng: Random, rows: Sequence[Sequence[str]]) -> None:

@@ -1,6 +1,6 @@
-"""Random string expressions, typed and with literals that fit the given inputs.
+"""Draws random typed string expressions, with literals that fit the given inputs.
 
-The random baseline, pretraining and generated tasks draw from here: the order of draws is a part of them.
+The random baseline, pretraining and generated tasks depend on the order of the draws.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""Tasks of public programming benchmarks, from a user's own copy of their files, as problem folders."""
+"""Converts tasks of public programming benchmarks to problem folders."""

@@ -1,4 +1,4 @@
-"""`assert f(1, 2) == 3` -> a call as values and what it should return, by reading alone.
+"""Parses `assert f(1, 2) == 3` into arguments and the expected result, without running code.
 
 Nothing of a file is executed: both sides of a comparison are evaluated over literals, a few operators and a
 few harmless functions. An assertion that needs more, for example a test on random inputs, is refused with a
@@ -47,7 +47,7 @@ class Signature(NamedTuple):
 
 
 class ReadTests(NamedTuple):
-    """What a body of test code came to."""
+    """The tests read from a body of test code."""
 
     tests: list[Case]
     left_out: list[str]

@@ -1,4 +1,4 @@
-"""Tasks of a file, in a format by name, to problem folders and a suite file."""
+"""Converts the tasks of a file, in a named format, to problem folders and a suite file."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _WALL_SECONDS, _CPU_SECONDS = 10, 6
 
 
 class TaskImport(NamedTuple):
-    """What became of the tasks of a file."""
+    """Result of importing a file of tasks."""
 
     folders: tuple[Path, ...]
     skipped: tuple[tasks.SkippedTask, ...]

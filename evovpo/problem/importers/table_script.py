@@ -1,4 +1,4 @@
-"""Tables as CSV, and a function run on their rows, by Python's library alone.
+"""Reads and writes CSV tables and runs a function on their rows, with Python's standard library only.
 
 `evovpo show --out` writes this text below a program, which then runs without evovpo. So nothing of evovpo is
 imported here, and what is defined begins with `table_`, which a program calls nothing of its own.

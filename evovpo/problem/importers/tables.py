@@ -1,4 +1,4 @@
-"""Tables (CSV, Excel, JSON Lines) as tasks: one column is wanted, the others are what it is made from."""
+"""Turns a table (CSV, Excel, JSON Lines) into a task: one column is the output, the others are inputs."""
 
 import csv
 import inspect

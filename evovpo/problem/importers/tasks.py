@@ -1,4 +1,4 @@
-"""What every loader reads and gives: records of a file, and tasks whose tests are values.
+"""Shared by all importers: records of a file, and tasks with their tests.
 
 A file is JSON Lines or one JSON list, plain or gzip-compressed.
 """
@@ -35,7 +35,7 @@ class TaskFormat(StrEnum):
 
 
 class OutputComparison(StrEnum):
-    """When an output is right."""
+    """How an output is compared with the expected one."""
 
     EQUAL = "equal"
     """The same JSON value (`evovpo.problem.examples.same_value`)."""
@@ -144,7 +144,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Record(BaseModel, strict=True):
-    """What a format's records hold that is read here; they may have other fields."""
+    """The fields that are read of a format's records; other fields are ignored."""
 
     @property
     @abstractmethod

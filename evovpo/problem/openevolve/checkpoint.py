@@ -1,6 +1,6 @@
-"""Reads a checkpoint that OpenEvolve wrote: programs, metrics, parents, islands, prompts and responses.
+"""Reads an OpenEvolve checkpoint: programs, metrics, parents, islands, prompts and responses.
 
-Only the files are read, nothing is run. A file that is torn or of another form is left out and named.
+Files are only read, nothing is run. A damaged file is skipped and named.
 """
 
 import json
@@ -94,7 +94,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
 
 class Checkpoint(NamedTuple):
-    """What could be read of a checkpoint."""
+    """The readable content of a checkpoint."""
 
     folder: Path
     name: str

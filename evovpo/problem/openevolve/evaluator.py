@@ -1,4 +1,4 @@
-"""Program -> `Evaluation` by an evaluator that imports the candidate itself, all of it in the sandbox."""
+"""Evaluates programs with an OpenEvolve evaluator, which imports the candidate itself, in the sandbox."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ _EVERY_STAGE = -1e308
 
 @dataclass(frozen=True, slots=True)
 class OpenEvolveEvaluator:
-    """Judges programs of a problem with the evaluator that it has; several threads may use one."""
+    """Evaluates programs with the problem's own evaluator; thread-safe."""
 
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox

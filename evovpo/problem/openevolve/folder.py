@@ -1,6 +1,6 @@
-"""An OpenEvolve project as it lies on disk: which file is the evaluator, which one the initial program.
+"""Finds the evaluator and the initial program in the folder of an OpenEvolve project.
 
-Everything here only reads and parses; nothing of a project runs outside the sandbox.
+Files are only read and parsed; nothing runs outside the sandbox.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _MOST_BUNDLED_FILES = 200
 
 
 class Project(NamedTuple):
-    """What an OpenEvolve directory consists of."""
+    """The files of an OpenEvolve project."""
 
     folder: Path
     """Absolute."""

@@ -1,4 +1,4 @@
-"""OpenEvolve's keys: the setting that each becomes here, or why it has no effect."""
+"""Maps each key of OpenEvolve's configuration to a setting, or to the reason why it has no effect."""
 
 import json
 import math

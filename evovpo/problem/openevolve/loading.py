@@ -1,4 +1,4 @@
-"""An OpenEvolve directory -> `Problem`: unmodified, judged once in the sandbox before anything is spent."""
+"""Loads an OpenEvolve project as a `Problem`, and evaluates its initial program once in the sandbox."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ _RESULT_BYTES = 1 << 20
 
 
 class LoadedProject(NamedTuple):
-    """A project as a problem, with the judgement of its initial program where that was made, and settings."""
+    """A project as a problem, with its settings and the evaluation of its initial program, if any."""
 
     problem: Problem
     initial: Evaluation | None

@@ -1,8 +1,7 @@
-"""What an evaluator returns -> reward vector: bounds, declared or learned, and the components under them.
+"""Turns an evaluator's metrics into a reward vector in [0, 1].
 
-Metrics are kept as they came; only here do numbers become rewards in [0, 1]. Which numbers count and
-between which bounds is in `Problem.evaluator.metrics`, and so in the version that judgements are kept under:
-those that a `metrics.toml` declares, else OpenEvolve's one number.
+Raw metrics are stored unchanged. Which metrics count, and their bounds, is in `Problem.evaluator.metrics` and
+so in the problem's version: those declared in `metrics.toml`, else OpenEvolve's `combined_score` or mean.
 """
 
 import json
@@ -41,7 +40,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class MetricDeclaration(Section):
-    """What `metrics.toml` says of one metric."""
+    """One metric of `metrics.toml`."""
 
     model_config = ConfigDict(allow_inf_nan=True)
 

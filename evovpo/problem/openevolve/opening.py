@@ -1,4 +1,4 @@
-"""An OpenEvolve project with the configuration of its runs: its YAML, a file of ours, settings by hand."""
+"""Opens an OpenEvolve project with the settings of its runs: its YAML, a TOML file, overrides."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""OpenEvolve's own prompts, for a project that brings its templates: made by its sampler from our records."""
+"""Prompts made by OpenEvolve's own prompt sampler, for projects with their own templates."""
 
 import dataclasses
 import json
@@ -15,11 +15,11 @@ from evovpo.types import Message, Problem, PromptKind
 
 
 class OpenEvolvePrompts:
-    """A format of ours with OpenEvolve's prompts wherever one answer is to improve one program.
+    """A format that uses OpenEvolve's prompt when one answer is to improve one program.
 
-    `settings.openevolve` is the `prompt` section of its configuration; variations are drawn by the request.
-    Feedback and earlier answers that came to nothing stand among its artifacts. How programs were changed,
-    its place `{changes}`, is not kept here: those are "Unknown changes".
+    `settings.openevolve` is the `prompt` section of its configuration; the request seeds its variations.
+    Feedback and failed answers appear among its artifacts. Its placeholder `{changes}` is always "Unknown
+    changes", because evovpo does not store changes in its form.
     """
 
     ways: ClassVar[Mapping[str, float]] = {}

@@ -1,8 +1,8 @@
-"""OpenEvolve's YAML -> our configuration: what each of its keys becomes here, and which have no effect.
+"""Converts OpenEvolve's YAML configuration to settings of evovpo.
 
-OpenEvolve's own loader reads the values, so that they mean what they mean there. It ignores keys that it
-does not know without a word, so the keys themselves are compared here: every key of a file ends up in
-exactly one line of `OpenEvolveSettings.keys`. A secret in a file is neither kept nor shown.
+OpenEvolve's own loader reads the values, so they keep their meaning. It silently ignores unknown keys, so all
+keys are checked here too: each is listed once in `OpenEvolveSettings.keys`. Secrets are neither stored nor
+shown.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from evovpo.types import Feature
 
 
 class Effect(StrEnum):
-    """What a key of a file does here."""
+    """The effect of a key."""
 
     MAPPED = "mapped"
     NONE = "without effect"
@@ -27,7 +27,7 @@ class Effect(StrEnum):
 
 
 class Key(NamedTuple):
-    """One key of a file and what became of it."""
+    """One key of a file and its effect."""
 
     name: str
     """With its sections, for example `llm.models[].name`."""
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 
 class OpenEvolveSettings(NamedTuple):
-    """What an OpenEvolve configuration says, in our terms."""
+    """An OpenEvolve configuration as settings of evovpo."""
 
     values: dict[str, object]
     """Setting such as `search.islands` -> value; only of keys that the file holds."""

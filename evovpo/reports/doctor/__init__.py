@@ -1,4 +1,4 @@
-"""What the doctor says, for people and machines: the sample that it looks at, text, JSON and a picture.
+"""The doctor's report: its sample, text, JSON and a picture.
 
 The figures and the verdict are made in `evovpo/analysis/doctor`. Names of objectives and problems are
 untrusted text here too.

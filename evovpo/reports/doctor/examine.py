@@ -1,4 +1,4 @@
-"""The sample of a run or a problem, read or made, and the diagnosis of it."""
+"""Reads or makes the sample of a run or problem, and diagnoses it."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,7 +27,7 @@ in chains as VPO trains on them. 240 answers are ten prompts."""
 
 
 class DoctorReport(NamedTuple):
-    """A diagnosis, and where its sample comes from."""
+    """A diagnosis and the source of its sample."""
 
     problem: Problem
     """With the grouping that it has now."""

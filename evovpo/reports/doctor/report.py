@@ -1,4 +1,4 @@
-"""The doctor's report: words and tables for people, JSON for machines."""
+"""The doctor's report as text and tables, and as JSON."""
 
 import numpy as np
 from rich.console import Group, RenderableType
