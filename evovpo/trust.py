@@ -1,7 +1,7 @@
-"""What a store or a project asks for, and whether the user granted it: the one rule of docs/security.md.
+"""Permissions that a store or a project asks for, and whether the user granted them (docs/security.md).
 
-Code, addresses, names of keys and openings of the sandbox count only where they come from the command line or
-from the user's own files. A run that this user made is known by a mark outside of its store.
+Code, addresses, names of keys and openings of the sandbox are accepted only from the command line or from
+the user's own files. A mark outside the store tells which runs this user made.
 """
 
 import contextlib

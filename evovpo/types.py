@@ -19,7 +19,7 @@ Rewards: TypeAlias = tuple[float, ...]
 
 
 class Status(StrEnum):
-    """How judging a program ended, and by that whose fault a failure is."""
+    """Outcome of an evaluation, which also tells whose fault a failure is."""
 
     OK = "ok"
     ERROR = "error"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
 
 class Trust(StrEnum):
-    """How far a judgement can be believed."""
+    """How far an evaluation can be trusted."""
 
     HIGH = "high"
     """The candidate's process never held the evaluator or the expected answers."""
@@ -47,7 +47,7 @@ class Trust(StrEnum):
 
 
 class ParseStatus(StrEnum):
-    """What became of one answer slot before evaluation."""
+    """Result of parsing one answer slot."""
 
     PARSED = "parsed"
     """A program that this run had not seen."""
@@ -60,7 +60,7 @@ class ParseStatus(StrEnum):
 
 
 class ParentRole(StrEnum):
-    """How a program took part in making another."""
+    """The role of a program in making another."""
 
     PARENT = "parent"
     INSPIRATION = "inspiration"
@@ -126,7 +126,7 @@ MEMORISED = "memorised"
 
 
 class RunStatus(StrEnum):
-    """Where a run stands. A run that is `RUNNING` without a living process was interrupted."""
+    """Status of a run. A run that is `RUNNING` without a living process was interrupted."""
 
     RUNNING = "running"
     SOLVED = "solved"
@@ -148,7 +148,7 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one evaluation may use. The sandbox enforces every field."""
+    """Resource limits of one evaluation. The sandbox enforces every field."""
 
     wall_seconds: float = 10.0
     cpu_seconds: int = 10
@@ -408,7 +408,7 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request to a model server, whatever became of it."""
+    """One request to a model server and its outcome."""
 
     run_id: str
     prompt_id: str
@@ -487,7 +487,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """A candidate with its evaluation; none when the slot holds no program to judge."""
+    """A candidate with its evaluation; None if the slot has no program."""
 
     candidate: Candidate
     evaluation: Evaluation | None
@@ -507,7 +507,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The rollouts of one prompt, judged: what a trainer reads."""
+    """The judged rollouts of one prompt: what a trainer reads."""
 
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
@@ -617,7 +617,7 @@ class TrainingStep:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One search: its problem, its resolved configuration and where it stands."""
+    """One search: its problem, configuration and status."""
 
     id: str
     problem_id: str
@@ -633,7 +633,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """Where a run goes on under other settings; the first part begins with the run."""
+    """A part of a run with its own settings; the first part begins with the run."""
 
     asks_before: int
     tells_before: int

@@ -1,4 +1,4 @@
-"""Training of the proposer from what searches logged, and on policy with TRL: `VPOTrainer`, `VPOConfig`."""
+"""Trains the proposer from stored runs, and on policy with TRL: `VPOTrainer`, `VPOConfig`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -41,7 +41,7 @@ class ObjectiveConfig(Section):
 
 
 class UpdateConfig(Section):
-    """How the weights are changed."""
+    """The optimiser and the loss."""
 
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
     """AdamW's constant learning rate; about 1e-5 to train all weights of a billion-parameter model."""
@@ -60,7 +60,7 @@ class UpdateConfig(Section):
 
 
 class DataConfig(Section):
-    """Which groups are trained on."""
+    """The groups to train on."""
 
     rollouts: Annotated[int, Field(ge=0, le=1024)] = 0
     """Join groups of one prompt up to so many rollouts; for runs of few rollouts a prompt."""
@@ -82,7 +82,7 @@ class ImitateConfig(Section):
 
 
 class ProbeConfig(Section):
-    """How a new version is compared with its parent before it is served."""
+    """The comparison of a new version with its parent before it is served."""
 
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
     """Held-out problems; more for a finer comparison, 0 for no comparison."""

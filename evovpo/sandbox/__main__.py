@@ -1,4 +1,4 @@
-"""`python -m evovpo.sandbox --selftest [--json] [--level LEVEL]`: does the sandbox hold on this machine?"""
+"""`python -m evovpo.sandbox --selftest [--json] [--level LEVEL]`: tests the sandbox on this machine."""
 
 import argparse
 import itertools

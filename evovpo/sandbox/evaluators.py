@@ -1,4 +1,4 @@
-"""Runs evaluators that import their candidate, with it in one process under limits or by proxy apart.
+"""Runs evaluators that import their candidate: both in one sandboxed process, or the candidate in its own.
 
 One process protects the machine and whoever runs the search, not the score: the candidate can write the
 evaluator's result itself, so such judgements are of low trust. Apart from it, the evaluator gets a stub at

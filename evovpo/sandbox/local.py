@@ -1,4 +1,4 @@
-"""The sandbox of this machine: fork-servers that are shared among threads, behind one call."""
+"""The sandbox of this machine: a pool of fork-servers, shared among threads."""
 
 import os
 import queue
@@ -17,10 +17,10 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """Servers that do one thing at a time each; a context manager, safe to use from several threads.
+    """Servers that each do one task at a time; a context manager, thread-safe.
 
-    They start when first needed. What ends as `sandbox_error` (the sandbox failed, not the program) is tried
-    up to `retries` more times.
+    They start when first needed. A `sandbox_error` (the sandbox failed, not the program) is retried up to
+    `retries` times.
     """
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:

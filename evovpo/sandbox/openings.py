@@ -1,4 +1,4 @@
-"""What an owner opens of the sandbox for an evaluator that is trusted that far."""
+"""Permissions that a user grants to a trusted evaluator."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _NETWORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """What an evaluator may have besides its private folder, Python and the system's libraries."""
+    """What an evaluator may use besides its private folder, Python and system libraries."""
 
     words: tuple[str, ...] = ()
     """As they were given, each once, in order."""

@@ -1,4 +1,4 @@
-"""What this machine offers for isolation, found by trying it: version numbers and system files mislead."""
+"""Probes which isolation this machine supports by trying it; version numbers and system files mislead."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ from evovpo.sandbox.start import bwrap_refusal
 
 
 class Level(StrEnum):
-    """How a candidate is held, weakest first; written into every result."""
+    """Isolation levels, weakest first; stored with every result."""
 
     NONE = "none"
     """A process of its own with resource limits, and nothing else: it can do whatever its user can."""
@@ -39,7 +39,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IsolationSupport:
-    """What was found on this machine."""
+    """The isolation that this machine supports."""
 
     landlock_abi: int
     """0: none."""

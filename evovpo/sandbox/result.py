@@ -1,4 +1,4 @@
-"""Turns what the kernel reported and an untrusted process wrote into a result; trusts only the former.
+"""Makes a result of the kernel's report (trusted) and of an untrusted process's output.
 
 The latter is read strictly: JSON, finite floats, integers of at most 40 digits.
 """
@@ -18,7 +18,7 @@ _LONGEST = 300
 
 
 class ProcessOutput(NamedTuple):
-    """What an untrusted process wrote, as far as it is acceptable."""
+    """The valid part of an untrusted process's output."""
 
     values: dict[str, Any]
     """Fields of the result."""
@@ -113,7 +113,7 @@ _DETAIL_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How something untrusted ended. All text in it may be the candidate's: untrusted."""
+    """How an untrusted process ended. All text in it is untrusted."""
 
     status: Status
     _: KW_ONLY
@@ -153,7 +153,7 @@ class WholeResult(_Ending):
 
 
 class ChildReport(NamedTuple):
-    """What the fork-server says about a child, or the watcher about an evaluation; trusted."""
+    """The report of the fork-server on a child, or of the watcher on an evaluation; trusted."""
 
     status: int
     """Wait status."""

@@ -1,4 +1,4 @@
-"""What processes of the sandbox start with: environment, files in memory, namespaces by bubblewrap."""
+"""Starts processes of the sandbox: environment, memory files, bubblewrap namespaces."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""A watcher with its zygote as the supervisor sees it: start it, have it evaluate, end it."""
+"""The supervisor's side of a watcher: starts it, sends it evaluations, ends it."""
 
 import contextlib
 import fcntl
@@ -35,7 +35,7 @@ TASK_SLACK = 64
 
 
 class Surroundings(NamedTuple):
-    """What the evaluators of a sandbox have around them."""
+    """The environment of the evaluators of a sandbox."""
 
     level: Level
     folder: Path

@@ -1,4 +1,4 @@
-"""One fork-server as its supervisor sees it: start it, have it run programs one at a time, end it."""
+"""The supervisor's side of a fork-server: starts it, sends it programs one at a time, ends it."""
 
 import contextlib
 import functools
@@ -42,7 +42,7 @@ SEALED_PRELOAD = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What the fork-servers of a sandbox have in common."""
+    """Settings shared by the fork-servers of a sandbox."""
 
     level: Level
     preload: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class WorkerSettings:
 
 
 class Server:
-    """A process of the sandbox that does one thing after another: how it is started, asked and ended.
+    """A process of the sandbox that handles one request after another.
 
     Not thread-safe.
     """

@@ -1,1 +1,1 @@
-"""Ask and tell: what to ask next and what to keep. No I/O, no clock."""
+"""The search: what to ask next and which programs to keep. No I/O, no clock."""

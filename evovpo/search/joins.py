@@ -1,4 +1,4 @@
-"""Model-free recombination: two programs become one, which chooses between them by a condition on the inputs.
+"""Joins two programs without a model: the joined program chooses between them by a condition on its inputs.
 
 Two programs whose passed rows complement each other are joined under one condition that tells
 their rows apart. Which rows a join passes is known without running it, so only joins that pass

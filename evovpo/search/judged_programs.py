@@ -1,4 +1,4 @@
-"""The judged programs of a run by id, packed: a million of them have to fit into memory."""
+"""The judged programs of a run by id, packed so that a million fit into memory."""
 
 import json
 from collections.abc import Iterator, Mapping

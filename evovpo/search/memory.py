@@ -1,4 +1,4 @@
-"""What later prompts are made of: failed answers, failing programs that wait for repair, a model's notes."""
+"""Failed answers, programs that wait for repair, and a model's notes, for later prompts."""
 
 import contextlib
 from collections import Counter, deque
@@ -44,7 +44,7 @@ def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
 
 
 class Failures:
-    """The last failed answers by the parent that they came from, and the last failing programs by island."""
+    """The latest failed answers per parent, and the latest failing programs per island."""
 
     def __init__(self, standing: Standing, islands: int) -> None:
         self._standing, attempts = standing, standing.config.attempts
@@ -114,7 +114,7 @@ class Failures:
 
 
 class Notes:
-    """The last notes, and when the next ones are due."""
+    """The latest notes, and when the next are due."""
 
     def __init__(self, standing: Standing) -> None:
         self.text = ""

@@ -1,7 +1,4 @@
-"""Is a program too much like those there already? Asked before its evaluation is paid for.
-
-Pure: distances of texts, and the sentence that says so.
-"""
+"""Text distance of a new program to the existing ones, to refuse near copies before their evaluation."""
 
 import functools
 from collections.abc import Iterable

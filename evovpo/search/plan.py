@@ -1,4 +1,4 @@
-"""What a strategy decides for an ask, and what it learns of a reply."""
+"""What a strategy decides for an ask, and what it is told of a reply."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from evovpo.types import Parent, ParentRole, Prompt, PromptKind
 
 
 class Plan(NamedTuple):
-    """What an ask of a model is to show.
+    """What a prompt is to show.
 
     Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
     """
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a judged reply brought into the search."""
+    """The effect of a judged reply on the search."""
 
     prompt: Prompt
     members: Sequence[Member]

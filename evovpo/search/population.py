@@ -122,7 +122,7 @@ class Grid:
 
 
 class InsertionStatus(StrEnum):
-    """What became of a program that was offered to an island."""
+    """Whether an island kept a program, and why."""
 
     NEW_CELL = "new_cell"
     """First of its cell."""

@@ -1,4 +1,4 @@
-"""Ask and tell: what a run asks for next, and what becomes of the replies. No I/O, no clock.
+"""Ask and tell: makes prompts and takes judged replies. No I/O, no clock.
 
 `ask` hands out tickets (`Prompt`), `tell` takes judged replies in any order. Everything that
 happens follows from the order of asks and tells: randomness derives from (run seed, sequence

@@ -1,7 +1,7 @@
-"""How often each way to ask is taken: learned from what it brought lately, and from nothing else.
+"""How often each way to ask is used, learned from its recent gains.
 
-Adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is its share
-at first times its gain per reply; what has been learned fades, so a way that failed is tried again.
+Adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is its
+initial share times its gain per reply; old gains fade, so a way that failed is tried again.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _LEAST = 0.003
 
 
 class Shares:
-    """The shares of the ways; `learns` is False to keep those at first."""
+    """The shares of the ways; `learns` is False to keep the initial ones."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The whole state of a search as bytes, and back: what telling it all again would come to.
+"""Saves the state of a search as bytes and restores it.
 
-Pickle writes the state, so that nothing of it can be forgotten here. What a search is made with (problem,
-settings, formats, language) is left out and put in again on reading. A snapshot may come with a store from
-anywhere: reading makes nothing but records, classes of the search and containers, and calls no function.
+The state is pickled without the problem, settings, formats and language, which are put in again on reading.
+A snapshot may come with a store from anywhere, so reading creates only records, classes of the search and
+containers, and calls no function.
 """
 
 import gzip

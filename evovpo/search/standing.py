@@ -1,4 +1,4 @@
-"""Where a search stands: the programs judged so far, the best of them, and whether to stop early."""
+"""The programs judged so far, the best of them, and whether to stop early."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Tickets: asks that were handed out, and which of their replies were told."""
+"""Tickets: the asks of a run, and which of their replies were told."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

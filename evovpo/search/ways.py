@@ -1,7 +1,7 @@
-"""Ways to ask: which programs a prompt shows, and what for. One pure function each.
+"""Ways to ask: which programs a prompt shows, and for what. One pure function each.
 
-A way looks at the population and returns a plan, or None where it has nothing to work with. `islands` decides
-which way an ask takes; what the ways brought is learned in `shares.py`.
+A way looks at the population and returns a plan, or None if it cannot be used yet. `islands.py` chooses the
+way of each ask; `shares.py` learns from their gains.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ FOCUSED = 0.25
 
 @dataclass(frozen=True)
 class View:
-    """What a way may look at."""
+    """The part of the search that a way can use."""
 
     population: Population
     island: Island
@@ -95,7 +95,7 @@ def fresh(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 class Way(NamedTuple):
-    """A way to ask, with its share of the asks before anything was learned."""
+    """A way to ask, with its initial share."""
 
     plan: Callable[[View, np.random.Generator], Plan | None]
     share: float

@@ -1,4 +1,4 @@
-"""How records, and values that SQL has no portable type for, are written into columns and read back exactly.
+"""Encodes records, and values without a portable SQL type, in columns, and decodes them exactly.
 
 Token ids and log-probabilities are packed binary, JSON is ASCII text, and text may hold any
 Python string. The two `unpack_` functions are public for readers of the raw tables.

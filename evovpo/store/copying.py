@@ -1,4 +1,4 @@
-"""All rows of one store into another, in any two databases: resumable, and read back."""
+"""Copies all rows of one store to another, of any database; resumable and verified."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -23,7 +23,7 @@ folder, and a judgement how long it took."""
 
 
 class CopyResult(NamedTuple):
-    """What a copy came to."""
+    """Result of a copy."""
 
     rows: int
     copied: int
@@ -33,7 +33,7 @@ class CopyResult(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """Rows of one table, by the columns `keys` or else by place, and how any store is asked for them."""
+    """A page of rows of one table, selected by the columns `keys` or by position."""
 
     table: sa.TableClause
     keys: list[str]

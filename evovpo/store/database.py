@@ -73,7 +73,7 @@ def parse_url(url: str | None) -> URL:
 
 
 class Database:
-    """An open database, the base of what the store offers on each subject.
+    """An open database, the base class of the store.
 
     `read` and `write` run a function in one transaction and turn every fault into a StoreError.
     """

@@ -1,4 +1,4 @@
-"""What happened in a run, read back: asks and tells in order, groups, known judgements, lineages.
+"""Reads the history of a run: asks and tells in order, groups, known evaluations, lineages.
 
 Reads in pages, a handful of statements each, so that memory stays bounded and no statement is
 issued per row. Rows never change, so pages read in separate transactions fit together.

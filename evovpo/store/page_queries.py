@@ -1,6 +1,6 @@
-"""Reads for pages that people leave open: in parts, by index, none that grows with the whole store.
+"""Paged, indexed queries for the live page.
 
-What a run did is read in the order of its tells, so that a reader goes on behind the last one that it has.
+A run is read in the order of its tells, so that a reader continues after the last one it has.
 """
 
 from collections import defaultdict
@@ -47,7 +47,7 @@ _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 
 class RunHead(NamedTuple):
-    """A run with what its events say, without anything that grows with it."""
+    """A run with its status, of constant size."""
 
     run: Run
     changed_at: str
@@ -93,7 +93,7 @@ class TellCost(NamedTuple):
 
 
 class FirstReach(NamedTuple):
-    """The first candidate, in the tells that were asked for, of which a component had a value."""
+    """The first candidate, within a range of tells, with some value of a component."""
 
     position: int
     slot: int
@@ -102,7 +102,7 @@ class FirstReach(NamedTuple):
 
 
 class TellPage(NamedTuple):
-    """What happened in consecutive tells of a run."""
+    """Consecutive tells of a run."""
 
     lines: list[CandidateLine]
     costs: list[TellCost]
@@ -110,7 +110,7 @@ class TellPage(NamedTuple):
 
 
 class AnswerLine(NamedTuple):
-    """One slot of a reply or a join, and what became of it."""
+    """One slot of a reply or a join, and its status."""
 
     position: int
     """Of its tell in the run, from 0."""
@@ -154,7 +154,7 @@ class Totals(NamedTuple):
 
 
 class Browsing(Database):
-    """Runs and programs in parts."""
+    """Queries of runs and programs in pages."""
 
     @reading
     def run_heads(

@@ -1,4 +1,4 @@
-"""Whole runs out of a store, the only way in which rows leave one."""
+"""Removes whole runs from a store; nothing else deletes rows."""
 
 import contextlib
 from collections import Counter
@@ -19,7 +19,7 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """What was removed, or in a trial would be."""
+    """What was removed, or would be in a dry run."""
 
     runs: list[str]
     kept: dict[str, str]

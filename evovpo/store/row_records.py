@@ -1,4 +1,4 @@
-"""Rows to records: prompts, tells, candidates and evaluations that a condition picks."""
+"""Converts rows to records: prompts, tells, candidates and evaluations that match a condition."""
 
 from collections import defaultdict
 from typing import Any

@@ -33,7 +33,7 @@ class CallTotals(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a run came to after so many asks and tells, in bytes for the code that wrote them."""
+    """The state of a run's search after a number of asks and tells, as bytes."""
 
     run_id: str
     asks: int

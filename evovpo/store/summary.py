@@ -1,4 +1,4 @@
-"""Read-only answers for reports: the list of runs and what one run did.
+"""Queries for reports: the list of runs and a summary of each.
 
 Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
 """
@@ -73,7 +73,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """Where a run stood after a tell."""
+    """Figures of a run after a tell."""
 
     tell: int
     evaluations: int
@@ -97,7 +97,7 @@ def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[
 
 @dataclass
 class RunSummary:
-    """What one run did so far."""
+    """Summary of a run so far."""
 
     proposed: int = 0
     """Candidates that count against the budget: not the problem's starting programs."""

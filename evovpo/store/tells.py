@@ -1,4 +1,4 @@
-"""Rows of asks and tells as they are added.
+"""Adds the rows of asks and tells.
 
 One statement per table and tell, however many candidates and components it has.
 """

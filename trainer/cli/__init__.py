@@ -1,7 +1,7 @@
 """The trainer's commands, mounted into `evovpo` by an entry point.
 
-Nothing heavy is imported here, so that `evovpo --help` stays instant; what the commands need comes with
-`pip install 'evovpo[train]'`, and they say so where it is missing.
+Nothing heavy is imported here, so that `evovpo --help` stays instant. The commands need
+`pip install 'evovpo[train]'` and say so if it is missing.
 """
 
 import typer

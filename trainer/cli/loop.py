@@ -1,4 +1,4 @@
-"""The command that closes the loop, `evovpo loop`: wiring only."""
+"""The command `evovpo loop`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A domain without training: policies measured (`evovpo measure`), a row as a problem (`evovpo new`)."""
+"""The command `evovpo measure`, and problems made from a row of a domain (`evovpo new`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all commands need, and those about policy versions: `evovpo retrain`, `policies` and `rollback`."""
+"""The commands `evovpo retrain`, `policies` and `rollback`, and options that the trainer's commands share."""
 
 from __future__ import annotations
 

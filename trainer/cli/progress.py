@@ -1,4 +1,4 @@
-"""The bar of the trainer's commands, and what it shows of a loop."""
+"""Progress bars of the trainer's commands."""
 
 from __future__ import annotations
 

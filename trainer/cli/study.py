@@ -1,4 +1,4 @@
-"""The command `evovpo study`: wiring and progress only."""
+"""The command `evovpo study`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training on a domain, `evovpo train`: wiring only."""
+"""The command `evovpo train`: training on a domain."""
 
 from __future__ import annotations
 

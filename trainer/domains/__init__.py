@@ -1,4 +1,4 @@
-"""What can be trained on without a search: tasks, prompts, rewards."""
+"""Domains to train on without a search: tasks, prompts, rewards."""
 
 from trainer.domains.catalogue import open_domain
 from trainer.domains.domain import Domain

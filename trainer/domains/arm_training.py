@@ -34,7 +34,7 @@ _PROMPTS_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class TrainingArm:
-    """An objective with everything that an arm may choose for itself."""
+    """An objective with the settings of its arm."""
 
     name: str
     objective: str
@@ -63,7 +63,7 @@ class TrainingArm:
 
 
 class TrainingBudget(Part):
-    """What every arm of a study gets."""
+    """The training budget of every arm of a study."""
 
     tokens: Positive = 120_000
     """Completion tokens to sample; the step that reaches them is the last."""
@@ -88,7 +88,7 @@ def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Complet
 
 
 class TaskMeasure(NamedTuple):
-    """What one task's answers are worth, and the completion tokens that they took."""
+    """The statistics of one task's answers, and their completion tokens."""
 
     measure: Measure
     tokens: int
@@ -171,7 +171,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """One prompt's completions, judged, without those that the sandbox failed on."""
+    """The judged completions of one prompt, without those on which the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Which domains there are, and how one is opened by its name."""
+"""The domains by name, and how to open one."""
 
 import importlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What can be trained on and measured: prompts, and what the answers of a completion are worth.
+"""Domains: prompts, and functions that judge the answers of completions.
 
 A domain's prompts and completions are text. Some read a file (`trainer/domains/text/`), the others generate
 their tasks. `trainer/domains/catalogue.py` opens one by its name.
@@ -26,7 +26,7 @@ Chains: TypeAlias = list[list[JudgedAnswer]]
 
 @dataclass(frozen=True)
 class Domain:
-    """Prompts with what judges their answers; a context manager that ends what judging started."""
+    """Prompts and the function that judges their answers; a context manager that closes the judge."""
 
     name: str
     components: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Goal-conditioned training: a prompt shows weights of the components, an answer earns the weighted sum.
+"""Goal-conditioned training: a prompt shows component weights, an answer is rewarded by the weighted sum.
 
 A comparison of the VPO paper (arXiv 2605.22817): weights to train on are drawn from
 Dirichlet(1, …, 1), one draw a prompt; weights to measure with are those that make one number of a vector.

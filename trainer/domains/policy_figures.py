@@ -1,4 +1,4 @@
-"""What policies are worth on a domain: figures by k with intervals over its prompts, paired differences."""
+"""Measures policies on a domain: figures by k with intervals over its prompts, paired differences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

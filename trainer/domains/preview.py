@@ -1,4 +1,4 @@
-"""What a training would train on and take, before anything is spent but a few completions."""
+"""The preview of a training: its prompts, rewards of a few completions, and cost."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Answers of a policy to a domain's prompts, judged: sampled in this process, or by a server.
+"""Samples and judges a policy's answers to a domain's prompts, in this process or through a server.
 
-In this process any causal model that transformers loads, on the accelerator if there is one.
+In this process it can be any causal model that transformers loads, on the accelerator if there is one.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 192
 
 @dataclass(frozen=True)
 class Ask:
-    """How a prompt is sampled; nothing is taken from a model's generation_config.json but its end tokens."""
+    """Sampling settings; only the end tokens are taken from a model's generation_config.json."""
 
     completions: int
     temperature: float = 1.0

@@ -1,4 +1,4 @@
-"""Programs that searches hold, as targets to imitate: which ones, under which prompts, and what is left out.
+"""Chooses programs of searches as targets to imitate, and the prompts for them.
 
 For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
 whole front is taught and not one winner. A target is an answer to prompts in the search's own format that
@@ -61,7 +61,7 @@ _FEWEST_ROWS = 2
 
 
 class LeftOutReason(StrEnum):
-    """Why a program that is best under some weighting is no target."""
+    """Why a program that is best under some weighting is not a target."""
 
     WRONG = "wrong on validation rows"
     TWICE = "found by another run"
@@ -71,7 +71,7 @@ class LeftOutReason(StrEnum):
 
 
 class FoundProgram(NamedTuple):
-    """A program that a run holds."""
+    """A program of a run."""
 
     program: Program
     evaluation: Evaluation
@@ -86,7 +86,7 @@ class FoundProgram(NamedTuple):
 
 
 class ImitationTarget(NamedTuple):
-    """A program to imitate, under the prompts that it is taught with."""
+    """A program to imitate, with its prompts."""
 
     run_id: str
     program_id: str
@@ -96,7 +96,7 @@ class ImitationTarget(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the runs of a training have to imitate."""
+    """The imitation targets of the runs of a training."""
 
     found: tuple[ImitationTarget, ...]
     left_out: Mapping[LeftOutReason, int]
@@ -241,7 +241,7 @@ def confirmed(
 
 
 class _Writer:
-    """Writes targets of one run as its proposer would have been asked for them and would have answered."""
+    """Writes targets as prompts and answers of the run's proposer."""
 
     def __init__(
         self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, FoundProgram]

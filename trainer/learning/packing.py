@@ -1,6 +1,6 @@
-"""Rollouts as tensors: those of one prompt are packed behind it into one sequence.
+"""Packs rollouts into tensors: the rollouts of one prompt follow it in one sequence.
 
-So the prompt is computed once, and hardly anything is padded. Works for groups of any size.
+So the prompt is computed once, with little padding. Works for groups of any size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

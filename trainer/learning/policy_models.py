@@ -1,4 +1,4 @@
-"""Folders of policy versions: loading one to be trained, and writing the one of a new version whole."""
+"""Loads the model of a policy version for training, and writes the folder of a new version atomically."""
 
 import json
 import re
@@ -27,7 +27,7 @@ from trainer.config import TrainConfig
 
 
 class TrainableModel(NamedTuple):
-    """What an `Updater` works on."""
+    """The model, reference and tokenizer of an `Updater`."""
 
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""

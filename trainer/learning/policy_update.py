@@ -1,4 +1,4 @@
-"""Policy-gradient steps on given rollouts: the one update that logged groups and on-policy arms share.
+"""Policy-gradient steps on given rollouts, for stored groups and for the arms of studies.
 
 The loss is that of `trainer/learning/grpo.py` (TRL), and a test holds the two gradients together: PPO's
 clipped ratio to the *behaviour* log-probabilities, mean over all completion tokens of the step, plus a k3 KL
@@ -23,7 +23,7 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """How one step is made; defaults as in VPO's code; learning rate and KL (1e-3 there) tuned here."""
+    """Settings of one step: defaults of VPO's code, except learning rate and KL (1e-3 there), tuned here."""
 
     temperature: AboveZero = 1.0
     """Temperature that the rollouts were sampled at."""

@@ -1,4 +1,4 @@
-"""What reward functions say of completions, as reward vectors and groups, without TRL's classes."""
+"""Calls reward functions and makes groups of their reward vectors, without TRL's classes."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ class JudgedBatch(NamedTuple):
 
 @dataclass(eq=False)
 class RewardFunction:
-    """TRL's reward function: returns set scores for its figures and keeps the vectors for the hook."""
+    """The reward function for TRL: returns set scores, and keeps the vectors for the hook."""
 
     functions: Sequence[RewardVectorFunc]
     answers: int

@@ -1,4 +1,4 @@
-"""Which groups share an optimiser step, the rows of a step with their advantages, and its figures."""
+"""Assigns groups to optimiser steps, and computes the rows, advantages and figures of a step."""
 
 import itertools
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Stored groups to groups that can be trained on: what is read, what is left out and why.
+"""Reads stored groups for training, and counts those that are left out by reason.
 
 Nothing is dropped silently: every group of a run is either trained on or counted under one `Skip`. Nothing
 is normalised here: advantages belong to `trainer/objectives.py`.
@@ -22,7 +22,7 @@ from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, f
 
 
 class Skip(StrEnum):
-    """Why a group is not trained on; the first that applies counts."""
+    """Why a group is not trained on; the first reason that applies counts."""
 
     ONE_ROLLOUT = "one rollout"
     """There is nothing to compare it with."""
@@ -71,7 +71,7 @@ class RunSpan(NamedTuple):
 
 
 class TrainingGroup(NamedTuple):
-    """A group that can be trained on, or would be but for its lack of spread."""
+    """A group that can be trained on, or whose rewards are all equal."""
 
     judged: Group
     """Its valid rollouts have tokens and log-probabilities."""
@@ -87,7 +87,7 @@ class TrainingGroup(NamedTuple):
 
 
 class RunData(NamedTuple):
-    """What one run has for a training."""
+    """The training data of one run."""
 
     run_id: str
     through: str | None
@@ -104,7 +104,7 @@ class RunData(NamedTuple):
 
 
 class GroupReader(NamedTuple):
-    """How groups are read: for which objective, model and version."""
+    """Reads groups for an objective, model and version."""
 
     objective: ObjectiveConfig
     encode: Callable[[str], Sequence[int]]

@@ -1,4 +1,4 @@
-"""What `trainer/learning/grpo.py` relies on TRL to do, checked on every batch."""
+"""Checks on every batch that TRL works as `trainer/learning/grpo.py` expects."""
 
 import importlib.metadata
 import math

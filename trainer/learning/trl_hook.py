@@ -1,6 +1,6 @@
-"""The one place that reaches into TRL: what it uses beside TRL's public interface, and nothing else.
+"""The only file that uses TRL's internals.
 
-A new minor version of TRL is work on this file: `tests/contract/test_trl_hook.py` says what no longer holds.
+Check it for every minor version of TRL; `tests/contract/test_trl_hook.py` tells what changed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

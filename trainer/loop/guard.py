@@ -1,4 +1,4 @@
-"""The guard: a new policy version is compared with earlier ones, and is not served if it is clearly worse.
+"""The guard: compares a new policy version with earlier ones and refuses one that is clearly worse.
 
 Earlier ones are its parent, version 0 and the best so far, in sampling and in searches with joins. All that
 was trained and probed on the same problems is compared with version 0 together: small losses add up.

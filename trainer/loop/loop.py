@@ -1,4 +1,4 @@
-"""What a closed loop does: searches write groups, trainings make versions of them, searches use those.
+"""The definition of a loop: searches write groups, trainings make model versions, searches use them.
 
 A loop has an id that hashes all that it does, its runs have ids that derive from it, and its trainings name
 their runs: so what is done is in the store, and `trainer/loop/turns.py` does what is missing.
@@ -22,7 +22,7 @@ from trainer.loop.split import split_suite
 
 @dataclass(frozen=True)
 class Loop:
-    """What a loop does; the same fields give the same id."""
+    """The definition of a loop; the same fields give the same id."""
 
     searched: tuple[Problem, ...]
     """Problems of every round, each as often as a round searches it."""

@@ -1,4 +1,4 @@
-"""How good a policy version is on problems that it was not trained on.
+"""Measures a policy version on problems that it was not trained on.
 
 A probe samples answers to root prompts (training rows alone, no parent), with the row orders and random
 numbers that follow from its seed and the problem, and judges them in the sandbox. Two versions probed with
@@ -54,7 +54,7 @@ _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """What one version answered to P problems."""
+    """The answers of one version to P problems."""
 
     policy_version: int
     answers: int

@@ -1,4 +1,4 @@
-"""From a trained model to a version that searches use: write the folder, warm what serves it, then the row.
+"""Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
 
 A row of `policy_versions` means "servable". So the folder is written beside its place and renamed; what was
 written is loaded afresh and must give the trainer's log-probabilities of a fixed text; every server must

@@ -1,4 +1,4 @@
-"""From the groups of stored runs to a new policy version: read, train, compare, publish, serve.
+"""Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
 What is trained follows from the configuration, the start version and the groups, and so does the id of a
 training. Given again after a kill, anywhere, the same call goes on from the last checkpoint and ends with
@@ -33,7 +33,7 @@ TARGETS_FILE = "targets.json"
 
 
 class RetrainResult(NamedTuple):
-    """What a training came to; `evovpo retrain --json` prints these fields."""
+    """Result of a training; `evovpo retrain --json` prints these fields."""
 
     policy_version: int | None
     """None for a training that is only planned."""

@@ -1,4 +1,4 @@
-"""Which problems of a suite a loop searches, which measure what it learned, and which guard what it knew."""
+"""Splits a suite into problems that a loop searches, held-out problems, and problems of the guard."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parts(NamedTuple):
-    """The problems of a suite, by what a loop does with them."""
+    """The problems of a suite by their use in a loop."""
 
     searched: tuple[Problem, ...]
     held_out: tuple[Problem, ...]

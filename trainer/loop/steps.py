@@ -1,4 +1,4 @@
-"""The steps of a planned training, from the last checkpoint on, and the check that its data fit its model.
+"""Makes the steps of a planned training from the last checkpoint on, and checks that the data fit the model.
 
 A checkpoint is written beside its place, flushed, and renamed: what has a final name is whole. It holds the
 number of steps made and what `Updater.state_dict` gives; all other state (order of groups, weightings, noise)

@@ -1,4 +1,4 @@
-"""What a training would do: the groups that it reads, the steps that it makes of them, and its id.
+"""The plan of a training: its groups, steps and id.
 
 The id hashes all that the weights follow from: the configuration, the start version and the groups.
 """
@@ -32,7 +32,7 @@ from trainer.learning.stored_groups import GroupReader, RunData, RunSpan, Skip, 
 
 
 class TrainingPlan(NamedTuple):
-    """What a training would do."""
+    """The plan of a training."""
 
     training: Training
     config: TrainConfig
@@ -80,7 +80,7 @@ def ignore(*_: object) -> None:
 
 @dataclass(frozen=True)
 class TrainingCallbacks:
-    """What a caller wants to be told on the way."""
+    """Callbacks for progress."""
 
     planned: Callable[[TrainingPlan, int], None] = ignore
     """The plan, and how many of its steps are done already."""

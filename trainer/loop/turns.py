@@ -1,7 +1,7 @@
-"""The two halves of a closed loop in turns: searches write groups, trainings read the new ones.
+"""Runs a loop: rounds of searches, each followed by a training.
 
-The store says what is done, and what comes next follows from that: killed anywhere, the same call goes on. A
-round searches every problem and then trains once. At the end both models are compared on held-out problems.
+A loop that was killed continues from the store. At the end the first and the last model are compared on
+held-out problems.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version
 
 @dataclass(frozen=True)
 class LoopWatch(TrainingCallbacks):
-    """What a caller wants to be told on the way."""
+    """Callbacks for progress."""
 
     searching: Callable[[int, int, Problem], None] = ignore
     """Round, index of the problem, problem: before its run begins or goes on."""
@@ -41,7 +41,7 @@ class LoopWatch(TrainingCallbacks):
 
 @dataclass(frozen=True)
 class Turns:
-    """A loop at work on a store, with its policies in a folder."""
+    """A running loop with its store and policy folder."""
 
     loop: Loop
     store: Store

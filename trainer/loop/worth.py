@@ -1,4 +1,4 @@
-"""What a loop was worth on problems that it never searched, and whether longer searches would have done."""
+"""Compares the models of a loop on held-out problems, also with a longer search by the start model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ _MOSTLY = 0.8
 
 
 class LoopResult(NamedTuple):
-    """What a loop came to; `evovpo loop --json` prints these fields."""
+    """Result of a loop; `evovpo loop --json` prints these fields."""
 
     rounds: int
     policy_versions: int
@@ -136,7 +136,7 @@ def _timed_probe(
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of the held-out problems, to be measured by a task of a process."""
+    """Some of the held-out problems, measured by one process."""
 
     name: str
     problems: tuple[Problem, ...]

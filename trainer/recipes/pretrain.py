@@ -112,7 +112,7 @@ def text_block(
 
 
 class PretrainData(NamedTuple):
-    """What a model is trained to write: module-level functions, because other processes call them."""
+    """The training data of a model; module-level functions, because other processes call them."""
 
     build_tokenizer: Callable[[], PreTrainedTokenizerFast]
     sample_block: Callable[[int, int, int, PreTrainedTokenizerFast], list[Sequence]]

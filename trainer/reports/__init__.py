@@ -1,1 +1,1 @@
-"""What trainings and studies say: tables and pictures."""
+"""Tables and pictures of trainings and studies."""

@@ -1,4 +1,4 @@
-"""What a training on a domain would be, what it brought, and what policies are worth: for people."""
+"""Text reports of domains: the preview and the result of a training, measured policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training will read, what it did, how two versions compare, and which there are: for people."""
+"""Text reports of trainings: plan, result, comparison of versions, list of versions."""
 
 from __future__ import annotations
 

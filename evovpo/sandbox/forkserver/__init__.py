@@ -1,4 +1,4 @@
-"""The programs that run beside or around untrusted code; stand-alone, standard library only.
+"""Stand-alone programs that run untrusted code; standard library only.
 
 They are started by path in an environment built from nothing and never import evovpo: whatever is in
 their memory is in every candidate's memory too. They hold no answers, no scorer and no other

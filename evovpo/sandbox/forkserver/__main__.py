@@ -1,4 +1,4 @@
-"""Starts one of the stand-alone programs; run by path, because importing evovpo is what it must not do."""
+"""Starts one of the stand-alone programs; run by path, so that evovpo is not imported."""
 
 import importlib
 import sys

@@ -27,7 +27,7 @@ _DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")
 
 
 class CandidateError(RuntimeError):
-    """What the candidate raised, or that it ended or answered with something that is not acceptable."""
+    """The candidate raised an exception, ended, or gave an invalid answer."""
 
 
 def pack(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a forked child does: lock itself down, within its limits, then run what is not trusted."""
+"""The forked child: locks itself down under its limits, then runs untrusted code."""
 
 import contextlib
 import fcntl

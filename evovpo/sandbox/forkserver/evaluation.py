@@ -1,4 +1,4 @@
-"""What a forked evaluation does: lock itself down, write the candidate's files, and run the evaluator.
+"""The forked evaluation: locks itself down, writes the candidate's files, and runs the evaluator.
 
 One JSON object is left in the result file:
 

@@ -1,4 +1,4 @@
-"""The private folder of evaluations: how large it is, and how it is emptied. Neither grows with its depth."""
+"""Measures and empties the private folder of evaluations, whatever its depth."""
 
 import contextlib
 import itertools

@@ -144,7 +144,7 @@ def _add_rule(ruleset: int, path: str, on_file: int, on_folder: int) -> None:
 
 
 class Filter:
-    """A compiled seccomp filter, ready to load: a child that has to build nothing copies fewer pages."""
+    """A compiled seccomp filter, ready to load."""
 
     def __init__(self, program: bytes) -> None:
         self._buffer = ctypes.create_string_buffer(program, len(program))

@@ -1,4 +1,4 @@
-"""The processes that descend from one: to count them, to measure them, and to end them all."""
+"""Counts, measures and ends the descendants of a process."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Runs a candidate on its cases and writes one JSON line per case; whatever the process around it is.
+"""Runs a candidate on its cases and writes one JSON line per case.
 
 Lines, told apart by their keys, in this order:
 

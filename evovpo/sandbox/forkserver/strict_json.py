@@ -1,6 +1,6 @@
-"""JSON at the edge: what evaluators return becomes it, what untrusted processes wrote is read strictly.
+"""Strict JSON: writes the results of evaluators, and parses the output of untrusted processes.
 
-Metrics stay as they came, artifacts are capped text; what is read and not acceptable is named.
+Metrics stay unchanged, artifacts are cut to size; invalid values are named.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The process that has a zygote fork evaluations, watches what each uses, and ends all that it started.
+"""The watcher: has a zygote fork evaluations, limits their resources, and ends their processes.
 
 Started with descriptors of its settings, of a result that it does not use, of its standard error (memory
 files) and of the control socket. A request comes with the descriptors of an evaluation's payload, result and
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Watcher:
-    """Has one evaluation made after another by a zygote; warm if importing the evaluator allows that."""
+    """Makes one evaluation after another with a zygote, warm if the evaluator allows it."""
 
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()

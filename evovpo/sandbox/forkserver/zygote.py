@@ -1,7 +1,7 @@
-"""The process that imports an evaluator once, under the locks of an evaluation, and forks for each of them.
+"""The zygote: imports an evaluator once, under the locks of an evaluation, and forks for each evaluation.
 
-What importing did to the process's memory every evaluation finds, and nothing of another one. Where it did
-more, which forking would not carry over or one evaluation could show to the next, each imports it anew.
+An evaluation sees the memory that the import left and nothing of another evaluation. If the import did more,
+such as starting threads or writing files, each evaluation imports the evaluator anew.
 """
 
 import gc

@@ -1,1 +1,1 @@
-"""A table of attacks, and the run through it on this machine."""
+"""A table of attacks, and a program that runs them on this machine."""

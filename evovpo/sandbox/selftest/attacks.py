@@ -1,4 +1,4 @@
-"""Programs that try to get out, each harmless if it succeeds: bombs stop themselves.
+"""Programs that try to escape the sandbox; each is harmless if it succeeds.
 
 Each defines `f(x)`, which returns the list of what it managed to do. Held back means: the run ended
 with one of the expected statuses, and if that is `ok`, with an empty list.
@@ -118,7 +118,7 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """What the attacks aim at."""
+    """The target of the attacks."""
 
     home: str
     """A folder that looks like a user's home."""
@@ -132,7 +132,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One program, held back by any of the expected ends; for `ok`, if nothing was done."""
+    """One attack; it failed if the program ended with an expected status (`ok`: and did nothing)."""
 
     name: str
     code: str

@@ -1,4 +1,4 @@
-"""Attacks on what a machine has: time, memory, processes, and ends that should not look like results."""
+"""Attacks that exhaust time, memory or processes, or fake a result."""
 
 import platform
 

@@ -1,4 +1,4 @@
-"""Attacks on what is outside a program: files, network, other processes, and what memory still holds."""
+"""Attacks on files, the network, other processes and leftover memory."""
 
 HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
 """Start of a text that is only in the supervisor's memory."""

@@ -1,4 +1,4 @@
-"""Independent asks: baselines without memory."""
+"""Baselines without memory: independent prompts."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from evovpo.types import PromptKind
 
 
 class IndependentSampling(Strategy):
-    """Every ask is the same: i.i.d. sampling, and best-of-N from the best starting program.
+    """The same prompt every time: i.i.d. sampling, or best-of-N from the best starting program.
 
     With `shows_start` the best starting program is the parent, otherwise there is none.
     """

@@ -25,7 +25,7 @@ _MIGRATION = 1
 
 @dataclass
 class Islands(Strategy):
-    """Each ask takes one of the ways; those that look at one island take the next one in turn."""
+    """Each ask uses one of the ways to ask; ways that use one island take the islands in turn."""
 
     population: Population
     failures: Failures

@@ -1,4 +1,4 @@
-"""What all strategies have in common."""
+"""Base class of the strategies."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from evovpo.search.plan import Chance, Plan, Reply
 
 
 class Strategy:
-    """Chooses what every ask of a model shows; one with state of its own overrides what differs.
+    """Chooses what each prompt shows.
 
     `plan` is called once for every such ask, `observe` for every reply but notes. What a strategy knows
     follows from the order of these calls and from the given generators alone, so that a replayed history

@@ -157,7 +157,7 @@ _BONUS_FACTOR = 1.5
 
 
 class Walk(NamedTuple):
-    """What happened on a route."""
+    """The walk along a route."""
 
     moves: str
     """The moves up to the exit, or all of them."""
