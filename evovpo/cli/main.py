@@ -4,8 +4,11 @@ import contextlib
 import errno
 import io
 import os
+import resource
+import select
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Annotated, NoReturn
 
@@ -15,9 +18,13 @@ from evovpo import logs
 from evovpo.cli import apply, batch, evolve, options, page, problems, runs, store
 from evovpo.cli.removed import refuse_removed
 from evovpo.cli.terminal import Exit, leave, say
-from evovpo.errors import EvovpoError, InitialProgramError, SandboxError
+from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
 
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
+_TOO_FEW = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+_FEWEST_FILES, _ENOUGH_FILES = 128, 4096
+PARENT_VARIABLE = "EVOVPO_PARENT"
+"""Environment variable with the process id without which a command shall not run on."""
 
 app = typer.Typer(
     name="evovpo",
@@ -107,6 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
     mount_commands()
     try:
+        _open_more_files()
+        if parent := os.environ.pop(PARENT_VARIABLE, ""):
+            threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
         refuse_removed(sys.argv[1:] if arguments is None else arguments)
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
     except (SandboxError, InitialProgramError) as error:
@@ -114,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except EvovpoError as error:
         leave(Exit.BAD_INPUT, f"error: {error}")
     except OSError as error:
+        if error.errno in _TOO_FEW:
+            leave(Exit.CUT_OFF, _too_few(error))
         if error.errno not in _FULL_DISK:
             raise
         with contextlib.suppress(OSError):
@@ -121,4 +133,35 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # What is printed may go to the full disk too: where nothing can be said, the exit code still says it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         raise SystemExit(Exit.CUT_OFF) from None
+    except RuntimeError as error:
+        if "start new thread" not in str(error):
+            raise
+        leave(Exit.CUT_OFF, _too_few(error))
     raise SystemExit(0)
+
+
+def _end_with(process: int) -> None:
+    """Leave at once when a process is gone that is not this one's parent, so that the kernel will not say."""
+    with contextlib.suppress(ProcessLookupError):
+        select.select([os.pidfd_open(process)], [], [])
+    os._exit(1)
+
+
+def _open_more_files() -> None:
+    """Raise the limit on open files where it is low. Raises `ConfigError` where it cannot be raised."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < _FEWEST_FILES:
+        raise ConfigError(
+            f"a process may have {allowed} open files here; expected at least {_FEWEST_FILES}: raise the "
+            "limit (ulimit -Hn)"
+        )
+
+
+def _too_few(error: Exception) -> str:
+    return (
+        f"error: {error}; this user may not have more processes, open files or memory: end other programs or "
+        "raise the limits (ulimit -u, ulimit -n), then give the same command again"
+    )

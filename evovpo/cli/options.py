@@ -25,7 +25,13 @@ def _with_default(help_text: str, default: str) -> str:
 RunName = Annotated[str, argument("RUN", "Id of a run, the beginning of one, or [bold]latest[/bold].")]
 StoreUrl = Annotated[
     str | None,
-    option("URL", "Database: a file or an SQLAlchemy URL.", "--store", default="sqlite:///evovpo.db"),
+    option(
+        "URL",
+        "Database: a file or an SQLAlchemy URL.",
+        "--store",
+        default="sqlite:///evovpo.db",
+        envvar="EVOVPO_STORE",
+    ),
 ]
 AsJson = Annotated[
     bool,

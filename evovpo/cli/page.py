@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import secrets
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
@@ -19,6 +20,7 @@ from evovpo.cli import options
 from evovpo.cli.options import option
 from evovpo.cli.terminal import say, writing
 from evovpo.errors import ConfigError
+from evovpo.experiments.pool import end_with_parent
 
 if TYPE_CHECKING:
     from evovpo.page.read_api import Record
@@ -134,6 +136,7 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
     logs.as_parent()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     from evovpo.page.page_server import application, needs_token
     from evovpo.page.page_server import serve as serve_page
     from evovpo.page.page_store import Source

@@ -17,7 +17,9 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -33,6 +35,7 @@ from evovpo.page.export import ASSETS, SCRIPTS
 from evovpo.page.page_store import Source
 from evovpo.page.read_api import MOST_ROWS, SORTS, NotStoredError, Record
 from evovpo.page.reports import LiveReport
+from evovpo.store.database import STORE_VARIABLE
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
 _FILES = {"/": "index.html", **{f"/{name}": name for name in ("page.css", *SCRIPTS)}}
@@ -48,9 +51,9 @@ _HEADERS = {
 _COOKIE = "evovpo_token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
-MOST_CONNECTIONS = 100
-REQUEST_SECONDS = 10.0
-"""How long a client may take to send its first request."""
+MOST_CONNECTIONS = 60
+PATIENCE_SECONDS = 10.0
+"""How long a client may take to send a request, or to read what waits for it."""
 
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
@@ -72,18 +75,56 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection with a timeout for its first request; refused if there are too many."""
+    """A connection that is closed where it asks nothing in time, or where there are many already."""
+class _Impatient(H11Protocol):
+    """A connection that is cut where its client keeps it waiting; where there are many, for a new one too."""
+
+    _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        open_ones = [one for one in self.connections if isinstance(one, _Impatient) and not one.is_closing]
+        if len(open_ones) >= MOST_CONNECTIONS:
+            waiting = {one._deadline.when(): one.transport for one in open_ones if one._deadline}
+            (waiting[min(waiting)] if waiting else transport).abort()
         super().connection_made(transport)
-        if len(self.connections) > MOST_CONNECTIONS:
-            transport.close()
-        else:
-            self.loop.call_later(REQUEST_SECONDS, self._close_silent)
+        self._look()
 
-    def _close_silent(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
+    @property
+    def is_closing(self) -> bool:
+        return self.transport.is_closing()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._go_on()
+
+    def _look(self) -> None:
+        """Begin to wait for the client where it has to send or to read something, else go on."""
+        is_asked = self.cycle is not None and not self.cycle.response_complete
+        if is_asked and self.conn.their_state is not h11.SEND_BODY and not self.flow.write_paused:
+            self._go_on()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(PATIENCE_SECONDS, self.transport.abort)
+
+    def _go_on(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
 
 
 def application(
@@ -161,6 +202,8 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_TimedConnection)).run(
             sockets=[listener]
         )
+        config = uvicorn.Config(app, log_level="error", ws="none", http=_Impatient, backlog=MOST_CONNECTIONS)
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _file(path: Path, request: Request) -> Response:
@@ -237,8 +280,15 @@ def _resume(source: Source, run_id: str) -> Record:
     run = read_api.head_of(source, run_id).run
     if run.status.is_finished or run.status is RunStatus.RUNNING:
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
-    command = [sys.executable, "-m", "evovpo", "resume", run.id, "--store", source.given]
-    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "start_new_session": True}
+    command = [sys.executable, "-P", "-m", "evovpo", "resume", run.id]
+    # Command lines are for everybody to read, and the address may hold a password.
+    environment = {**os.environ, STORE_VARIABLE: source.given}
+    options: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "start_new_session": True,
+        "env": environment,
+    }
     threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
     return {"run": run.id, "status": RunStatus.RUNNING}
 

@@ -3,31 +3,28 @@
 import json
 import os
 import pwd
-import queue
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hostile_hand import KEY, add_run_with_path, hostile_checkpoint, hostile_project, spoil_store
 from openevolve_problems import LOAD, PROGRAM, write_project
-from shell import Shell
+from shell import Answer, Shell
 from toy_runs import PROBLEM
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import NotAllowedError, StoreError
-from evovpo.page.page_store import Source
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
@@ -301,27 +298,6 @@ def test_a_folder_of_another_user_in_the_way_does_not_stop_runs(
         assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "evovpo", "evolve", "strings/phone-with-hyphens", "--proposer", "random"]
-    options = ["-n", "1000000", "--set", "search.stop_when_solved=false", "--store", str(tmp_path / "run.db")]
-    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-    try:
-        while process.poll() is None:
-            time.sleep(0.1)
-            with suppress(StoreError), Store.open(str(tmp_path / "run.db"), create=False) as store:
-                run = store.newest_run()
-                if run is not None and store.run_summary(run).proposed:
-                    break
-        process.send_signal(number)
-        assert "To go on:  evovpo resume" in process.communicate(timeout=120)[1]
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    with Store.open(str(tmp_path / "run.db")) as store:
-        assert store.run(str(store.newest_run())).status is RunStatus.INTERRUPTED
-
-
 def test_a_page_has_a_token_where_others_are_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     server = pytest.importorskip("evovpo.page.page_server")
     user = pwd.struct_passwd(("other", "x", 1234, 1234, "", "/home/other", "/bin/bash"))
@@ -332,69 +308,169 @@ def test_a_page_has_a_token_where_others_are_logged_in(monkeypatch: pytest.Monke
     assert server.needs_token("0.0.0.0")
 
 
-def test_clients_that_ask_nothing_are_let_go_and_the_page_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = pytest.importorskip("evovpo.page.page_server")
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 20)
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 1.0)
-    made(tmp_path / "run.db", PROBLEM)
-    ready: queue.Queue[str] = queue.Queue()
-    app = server.application(Source(str(tmp_path / "run.db")))
-    # Not in the main thread the server takes no signals, and it ends with this process.
-    threading.Thread(target=server.serve, args=(app, "127.0.0.1", 0, None, ready.put), daemon=True).start()
-    url = ready.get(timeout=60)
-    port = int(url.rsplit(":", 1)[1].strip("/"))
-    with ExitStack() as opened:
-        for _ in range(60):
-            client = opened.enter_context(socket.create_connection(("127.0.0.1", port), 5))
-            client.sendall(b"GET / HTTP/1.1\r\n")
-        for _ in range(60):
-            with suppress(OSError), urllib.request.urlopen(f"{url}healthz", timeout=5) as answer:
-                assert answer.status == 200
-                break
-            time.sleep(0.5)
-        else:
-            pytest.fail("no answer")
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{url}api/runs/one/lineage?program=nope", timeout=60)
+class Hand(NamedTuple):
+    """Where a hostile hand's things lie, and how far it got."""
+
+    work: Path
+    ran: Path
+    url: str
+    heard: list[dict[str, str]]
+    run: Shell
+
+    def files(self) -> set[str]:
+        """Return what lies there but for where commands may write."""
+        own = ("work/evovpo-out", "work/page.html", "work/run.db", "home/.local", "home/.cache")
+        found = {str(path.relative_to(self.work.parent)) for path in self.work.parent.rglob("*")}
+        return {name for name in found if not name.startswith(own)}
+
+    def goes_through(self, *command: str | Path) -> Answer:
+        """Give a command, and see that it ends, and that nothing ran, was sent or was written elsewhere."""
+        before = self.files()
+        answer = self.run(*command)
+        self.got_nowhere(before)
+        assert "Traceback" not in answer.err
+        assert "\x1b" not in answer.out + answer.err
+        return answer
+
+    def got_nowhere(self, before: set[str]) -> None:
+        assert self.heard == []
+        assert not self.ran.exists()
+        assert self.files() == before
 
 
-def test_a_hostile_store_goes_through_every_command(
+@pytest.fixture
+def hand(
     tmp_path: Path,
     listening: tuple[str, list[dict[str, str]]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    (url, heard), run, file, ran = listening, Shell(capsys), tmp_path / "run.db", tmp_path / "ran"
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
-    made(file, PROBLEM, is_whole=True)
-    hostile = tmp_path / "hostile" / "score.py"
-    hostile.parent.mkdir()
-    hostile.write_text(f"open({str(ran)!r}, 'w').close()\n")
-    model = {"name": "m", "base_url": url, "key_variable": "AWS_SECRET_ACCESS_KEY"}
-    off = {"evaluator": {"allow": "sandbox=off"}, "sandbox": {"minimum_level": "none"}, "models": [model]}
-    change_settings(file, proposer={"name": "openai", "attempts": 1}, **off)
-    change(
-        file,
-        "UPDATE problems SET body = json_set(body, '$.scorer_path', ?, '$.folder', ?,"
-        " '$.limits.wall_seconds', 1e6)",
-        str(hostile),
-        str(hostile.parent),
-    )
-    change(file, "UPDATE programs SET source = 'def solve(name):\n    while True: pass\n'")
-    monkeypatch.chdir(tmp_path)
+) -> Iterator[Hand]:
+    """A current folder, a home and keys that are worth something; a command that hangs fails the test."""
+
+    def hangs(*_: object) -> None:
+        raise AssertionError("a command did not end")
+
+    for name in ("work", "home", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(KEY, "the-secret")
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    before = signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(500)
+    yield Hand(tmp_path / "work", tmp_path / "ran", *listening, Shell(capsys))
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def hostile_store(hand: Hand) -> Path:
+    made(hand.work / "run.db", PROBLEM, is_whole=True)
+    spoil_store(hand.work / "run.db", hand.work / "theirs", hand.ran, hand.url)
+    return hand.work / "run.db"
+
+
+@pytest.mark.parametrize("has_path", [False, True])
+def test_a_hostile_store_goes_through_every_command(has_path: bool, hand: Hand, hostile_store: Path) -> None:
+    if has_path:
+        add_run_with_path(hostile_store)
+    name = "../../../escaped" if has_path else "one"
     for command in (
         ["runs"],
         ["show", "latest", "--no-png"],
+        ["show", "latest", "--out", "evovpo-out/best.py", "--portfolio", "2"],
+        ["show", name],
         ["export", "latest", "-o", "page.html"],
         ["replay", "latest"],
+        ["replay", "latest", "--verify"],
         ["resume", "latest"],
-        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", "one"],
+        ["resume", "latest", "--verify", "-n", "8"],
+        ["doctor", "latest", "--no-png"],
+        ["policies"],
+        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", name],
     ):
-        answer = run(*command, "--store", file)
-        assert "Traceback" not in answer.err, command
-        assert (heard, ran.exists()) == ([], False), command
-    # It is refused for what it asks for, or before that, because its asks are not what its settings give.
-    refused = run("resume", "latest", "--store", file).err
-    assert "asks for" in refused or "comes out differently" in refused
+        answer = hand.goes_through(*command, "--store", hostile_store)
+        if command[0] in ("resume", "replay") or (has_path and command[0] != "policies"):
+            assert answer.code == 2, command
+    assert "<script>alert" not in Path("page.html").read_text() if not has_path else True
+
+
+def test_a_hostile_store_is_served(hand: Hand, hostile_store: Path) -> None:
+    """By the command itself, from a folder with modules that Python must not take from there."""
+    pytest.importorskip("uvicorn")
+    project = hostile_project(hand.work / "project", hand.ran, hand.url)
+    evovpo = Path(sys.executable).with_name("evovpo")
+    before = hand.files()
+    with subprocess.Popen(
+        [evovpo, "serve", "--port", "0", "--no-browser", "--store", hostile_store],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=project,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            url, _, token = process.stdout.readline().strip().partition("?token=")
+            headers = {"Authorization": f"Bearer {token}"} if token else {}
+            with closing(sqlite3.connect(hostile_store)) as connection:
+                program = connection.execute("SELECT id FROM programs").fetchone()[0]
+            for path, is_found in {
+                "": True,
+                "views.js": True,
+                "healthz": True,
+                "metrics": True,
+                "api/page": True,
+                "api/report": True,
+                "api/runs": True,
+                "api/runs/one": True,
+                "api/runs/one/programs": True,
+                "api/runs/one/answers": True,
+                f"api/runs/one/lineage?program={program}": True,
+                f"api/programs/{program}?run=one": True,
+                "api/policies": True,
+                "api/runs/..%2f..%2fescaped": False,
+                "..%2f..%2f..%2fetc/passwd": False,
+                "api/runs/one?a=b": False,
+            }.items():
+                request = urllib.request.Request(f"{url}{path}", headers=headers)
+                refused = pytest.raises(urllib.error.HTTPError, match=r"40[04]")
+                with (
+                    nullcontext() if is_found else refused,
+                    urllib.request.urlopen(request, timeout=300) as answer,
+                ):
+                    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        finally:
+            process.kill()
+    hand.got_nowhere(before)
+
+
+def test_a_hostile_project_goes_through_every_command(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = hostile_project(hand.work / "project", hand.ran, hand.url)
+    monkeypatch.chdir(project)
+    store = ["--store", hand.work / "run.db"]
+    for options in ([], ["--allow", "network"], ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]):
+        answer = hand.goes_through("evolve", ".", *store, *options)
+        assert answer.code == 2
+        assert "sandbox=off" in answer.err
+    assert hand.goes_through("check", ".").code == 2
+    (project / "metrics.toml").unlink()  # asking for nothing, it is run in the sandbox
+    assert hand.goes_through("check", ".").code in (0, 2, 3)
+    assert hand.goes_through("evolve", ".", *store).code == 2
+
+
+def test_a_hostile_checkpoint_goes_through_every_command(hand: Hand) -> None:
+    checkpoint = hostile_checkpoint(hand.work / "checkpoint_1", hand.ran)
+    project = hostile_project(hand.work / "project", hand.ran, hand.url)
+    (project / "metrics.toml").unlink()
+    (project / "config.yaml").unlink()
+    store = ["--store", hand.work / "run.db"]
+    imported = hand.goes_through("import-openevolve", checkpoint, *store)
+    assert imported.code == 0
+    assert imported.err.count("left out: ") > 3
+    hand.goes_through("import-openevolve", checkpoint, "--problem", project, *store)
+    for command in (["runs"], ["show", "latest", "--no-png"], ["export", "latest", "-o", "page.html"]):
+        assert hand.goes_through(*command, *store).code == 0
+    for command in (["replay", "latest"], ["resume", "latest"]):
+        assert hand.goes_through(*command, *store).code == 2
+    options = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--set", "proposer.attempts=1"]
+    hand.goes_through("evolve", project, "--from", checkpoint, *options, "-n", "2", *store)

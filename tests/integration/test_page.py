@@ -750,15 +750,18 @@ def test_the_page_never_makes_markup_of_text() -> None:
 def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:
     command = [sys.executable, "-m", "evovpo", "serve", "--store", str(path), "--port", "0", "--no-browser"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    assert process.stdout is not None
-    address = process.stdout.readline().strip()
-    # With a token where the machine has other users.
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(\?token=\S+)?", address)
-    with urllib.request.urlopen(at(address, "api/runs/run-a")) as answer:
-        assert json.load(answer)["id"] == "run-a"
-    process.send_signal(signal.SIGINT)
-    assert process.communicate()[0] == ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            # With a token where the machine has other users.
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(\?token=\S+)?", address)
+            with urllib.request.urlopen(at(address, "api/runs/run-a"), timeout=300) as answer:
+                assert json.load(answer)["id"] == "run-a"
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=300)[0] == ""
+        finally:
+            process.kill()
     assert process.returncode == 0
 
 

@@ -97,9 +97,12 @@ def running(*command: str, store: Path | str) -> Iterator[subprocess.Popen[str]]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     whole = [sys.executable, "-m", "evovpo", *command, "--store", str(store)]
     with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        yield process
-        process.send_signal(signal.SIGINT)
-        process.communicate()
+        try:
+            yield process
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=300)
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")

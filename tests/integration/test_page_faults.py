@@ -47,11 +47,14 @@ def serving(url: str) -> Iterator[str]:
     command = [sys.executable, "-m", "evovpo", "serve", "--store", url, "--port", "0", "--no-browser"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.send_signal(signal.SIGINT)
-        assert process.communicate()[0] == ""
-        assert process.returncode == 0
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=300)[0] == ""
+            assert process.returncode == 0
+        finally:
+            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,7 @@ def ask(address: str, what: str = "runs/run-a") -> tuple[int, Any]:
         asked = urllib.request.Request(
             f"{base}api/{what}", headers={"Authorization": f"Bearer {token}"} if mark else {}
         )
-        with urllib.request.urlopen(asked) as answer:
+        with urllib.request.urlopen(asked, timeout=300) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

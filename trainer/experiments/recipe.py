@@ -7,6 +7,7 @@ again. Those of the VPO paper are in `trainer/recipes/paper/`.
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -195,7 +196,9 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
             watch(f"{named}: training with accelerate launch", 0, 0, "")
             command = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", recipe.accelerate]
             command += ["-m", "evovpo", "train", "--config", str(out / RECIPE_FILE), "--arm", arm.name]
-            done = subprocess.run([*command, "--seed", str(seed), "--output", folder], check=False)
+            command += ["--seed", str(seed), "--output", folder]
+            environment = {**os.environ, "EVOVPO_PARENT": str(os.getpid())}
+            done = subprocess.run(command, check=False, env=environment)
             if done.returncode:
                 raise TrainingError(f"{named}: accelerate launch ended with {done.returncode}; see above")
 

@@ -3,6 +3,7 @@
 Files are only read, nothing is run. A damaged file is skipped and named.
 """
 
+import errno
 import json
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,6 +16,11 @@ from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 """Numbers that its writer lets through and JSON does not know, as text."""
+
+
+_LAST_SECOND = 253402300799.0
+"""Of the year 9999, the last that a date can be of."""
+_MOST_ISLANDS = 10_000
 
 
 def _else(default: object) -> pydantic.WrapValidator:
@@ -32,7 +38,7 @@ def _else(default: object) -> pydantic.WrapValidator:
 def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
     try:
         data = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     found = data.items() if isinstance(data, dict) else ()
     return tuple((name, value if isinstance(value, str) else json.dumps(value)) for name, value in found)
@@ -47,7 +53,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
     language: Annotated[str, _else("")] = ""
     parent: Annotated[str | None, _else(None)] = pydantic.Field(None, alias="parent_id")
     iteration: Annotated[int, _else(0)] = pydantic.Field(0, alias="iteration_found")
-    timestamp: Annotated[float, _else(0.0)] = 0.0
+    timestamp: Annotated[float, pydantic.Field(ge=0, le=_LAST_SECOND), _else(0.0)] = 0.0
     island: int = 0
     metrics: Annotated[
         tuple[tuple[str, Any], ...],
@@ -115,7 +121,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}
     islands: dict[str, int] = {}
-    for index, members in enumerate(metadata.get("islands") or ()):
+    listed = metadata.get("islands")
+    for index, members in enumerate(listed if isinstance(listed, list) else ()):
         for member in members if isinstance(members, list) else ():
             islands.setdefault(str(member), index)
     programs: list[CheckpointProgram] = []
@@ -129,7 +136,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
             faults.append(f"{file.name}: expected a program with id and code, found other keys")
             continue
         own = program.metadata.get("island")
-        island = islands.get(program.id, own if isinstance(own, int) and own >= 0 else 0)
+        island = islands.get(program.id, own if isinstance(own, int) and 0 <= own < _MOST_ISLANDS else 0)
         programs.append(program.model_copy(update={"island": island}))
     if not programs:
         said = f" ({'; '.join(faults[:5])})" if faults else ""
@@ -193,6 +200,8 @@ def _name(folder: Path) -> str:
 def _object(file: Path, faults: list[str]) -> dict[str, Any] | None:
     """Return the JSON object in a file, or none after adding a fault."""
     try:
+        if file.exists() and not file.is_file():  # reading a pipe or a device might never end
+            raise OSError(errno.EINVAL, "no plain file")
         data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_NOT_FINITE.get)
     except OSError as error:
         faults.append(f"{file.name}: cannot be read: {error.strerror}")
