@@ -126,7 +126,7 @@ class Tree(Section):
         origin = "stored configuration"
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"{origin}: expected JSON, found {text[:80]!r} ({error})") from error
         return cls._build(cls._read(cls.of_today(data), origin))
 
@@ -306,7 +306,7 @@ def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, An
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise kind(f"{path}: expected a TOML file, but it cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise kind(f"{path}: expected TOML in UTF-8: {error}; correct it") from error
 
 

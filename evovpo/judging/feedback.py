@@ -82,7 +82,7 @@ class ModelJudge:
                 (reply,) = await proposer.propose(replace(self.ticket, messages=question), [0], sampling)
                 text = reply.text
                 found.append((model, json.loads(text[text.index("{") : text.rindex("}") + 1])))
-            except (EvovpoError, ValueError) as error:
+            except (EvovpoError, ValueError, RecursionError) as error:
                 _log.warning("%s gives no scores and is left out of a judgement: %s", model.name, error)
             finally:
                 await proposer.aclose()

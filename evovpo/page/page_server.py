@@ -75,14 +75,14 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is closed where it asks nothing in time, or where there are many already."""
-class _Impatient(H11Protocol):
     """A connection that is cut where its client keeps it waiting; where there are many, for a new one too."""
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        open_ones = [one for one in self.connections if isinstance(one, _Impatient) and not one.is_closing]
+        open_ones = [
+            one for one in self.connections if isinstance(one, _TimedConnection) and not one.is_closing
+        ]
         if len(open_ones) >= MOST_CONNECTIONS:
             waiting = {one._deadline.when(): one.transport for one in open_ones if one._deadline}
             (waiting[min(waiting)] if waiting else transport).abort()
@@ -202,7 +202,9 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
         uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_TimedConnection)).run(
             sockets=[listener]
         )
-        config = uvicorn.Config(app, log_level="error", ws="none", http=_Impatient, backlog=MOST_CONNECTIONS)
+        config = uvicorn.Config(
+            app, log_level="error", ws="none", http=_TimedConnection, backlog=MOST_CONNECTIONS
+        )
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -103,7 +103,7 @@ def _body(answer: IO[bytes]) -> str:
 def json_object(text: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
@@ -112,5 +112,5 @@ def reason(text: str) -> str:
     text = text.strip()
     try:
         return str(json.loads(text)["error"]["message"])[:500]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text[:500] or "no reason given"

@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from dataclasses import asdict, astuple, fields, is_dataclass
+from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from types import UnionType
@@ -18,6 +19,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from sqlalchemy import Column, Dialect, LargeBinary, Row, String, Table, Text
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
+from evovpo.errors import StoreError
 from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_id
 
 T = TypeVar("T")
@@ -26,6 +28,9 @@ _ESCAPE = "\ue000"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
+_MOST_UNPACKED = 1 << 28
+_UNREADABLE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, RecursionError)
+_UNREADABLE += (TypeError, ValueError, struct.error, zlib.error)
 
 
 def unpack_ints(blob: bytes) -> tuple[int, ...]:
@@ -80,6 +85,14 @@ def reward_values(evaluation: Evaluation) -> list[float]:
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
+def _unpacked(body: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(body, _MOST_UNPACKED)
+    if not unpacker.eof:
+        raise ValueError(f"more than {_MOST_UNPACKED >> 20} MiB unpacked, or cut off")
+    return text
+
+
 def _as(kind: Any, value: Any) -> Any:
     """Return what JSON keeps of a record, a tuple or an enum as what it was."""
     if isinstance(kind, UnionType):
@@ -114,7 +127,13 @@ class EncodedColumn(TypeDecorator[Any]):
         return None if value is None else self.dump(value)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:
-        return None if value is None else self.load(value)
+        try:
+            return None if value is None else self.load(value)
+        except _UNREADABLE as error:
+            said = f"{type(error).__name__}: {error}"[:120]
+            raise StoreError(
+                f"a row of the store cannot be read ({said}); it is damaged, or somebody changed it"
+            ) from error
 
 
 def word(kind: Callable[[str], str]) -> EncodedColumn:
@@ -132,6 +151,7 @@ def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] =
 
 
 TEXT = EncodedColumn(Text(), escape_text, unescape_text)
+DATE = EncodedColumn(String(64), str, lambda text: str(datetime.fromisoformat(text) and text))
 DIGITS = EncodedColumn(String(80), str, int)
 """An integer in decimal: a seed may be wider than any portable integer column."""
 INTS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
@@ -139,7 +159,7 @@ FLOATS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)
 PACKED = EncodedColumn(
     LargeBinary(),
     lambda value: zlib.compress(dump_json(value).encode("ascii"), 1),
-    lambda body: json.loads(zlib.decompress(body)),
+    lambda body: json.loads(_unpacked(body)),
 )
 """Any JSON, compressed."""
 VALUES = EncodedColumn(Text(), dump_json, lambda text: tuple(json.loads(text)))

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evovpo.store.codecs import (
+    DATE,
     DIGITS,
     FLOATS,
     INTS,
@@ -38,7 +39,7 @@ SCHEMA_VERSION = "0008"
 
 metadata = sa.MetaData()
 
-_ID, _DATE, _WORD = sa.String(255), sa.String(64), word(str)
+_ID, _DATE, _WORD = sa.String(255), DATE, word(str)
 
 
 def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:

@@ -63,8 +63,12 @@ def url_of(process: subprocess.Popen[str]) -> tuple[str, int, str]:
 
 def asked(url: str, token: str = "") -> int:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-    with urllib.request.urlopen(request, timeout=LONG) as answer:
-        return int(answer.status)
+    try:
+        with urllib.request.urlopen(request, timeout=LONG) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -157,8 +161,7 @@ def test_a_client_that_reads_nothing_is_cut_off(impatient: tuple[str, int]) -> N
 
 
 def test_an_unknown_program_is_not_found_and_closes_no_store(impatient: tuple[str, int]) -> None:
-    with pytest.raises(urllib.error.HTTPError, match="404"):
-        asked(f"{impatient[0]}api/runs/run-a/lineage?program=nope")
+    assert asked(f"{impatient[0]}api/runs/run-a/lineage?program=nope") == 404
 
 
 def test_a_run_that_the_page_takes_up_has_its_password_on_no_command_line(
