@@ -199,9 +199,6 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     on_ready(address)  # the socket listens already: whoever asks from now on is answered
     with listener:
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", http=_TimedConnection)).run(
-            sockets=[listener]
-        )
         config = uvicorn.Config(
             app, log_level="error", ws="none", http=_TimedConnection, backlog=MOST_CONNECTIONS
         )
