@@ -316,7 +316,7 @@ class Population:
                 self.specialist = member
 
 
-WEIGHT_STEP = 0.2
+WEIGHT_STEP = 0.02
 """Weight that an ask adds to a component which the specialist fails altogether; all begin with 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2

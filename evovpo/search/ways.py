@@ -48,12 +48,17 @@ def specialist(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best program of the cell explored least, of equals the newest; without axes one by rank."""
+    """Improve the best program of the cell explored least, of equals the newest.
+
+    Without axes: the best of the island under a random weighting of the components, or one by rank.
+    """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
         cell = min(population.cells, key=lambda one: (population.visits[one], -population.cells[one].order))
         population.visits[cell] += 1
         return _improve(population.cells[cell], island.index)
+    if len(view.standing.problem.objectives) > 1 and island.members:
+        return _improve(best_weighted(island, rng), island.index)
     return _improve(by_rank(island.members, rng), island.index)
 
 
@@ -104,8 +109,8 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "climb": Way(climb, 0.92, 0.62),
-    "specialist": Way(specialist, 0.0, 0.30),
+    "climb": Way(climb, 0.92, 0.32),
+    "specialist": Way(specialist, 0.0, 0.60),
     "explore": Way(explore, 0.03, 0.03),
     "combine": Way(combine, 0.02, 0.02),
     "repair": Way(repair, 0.02, 0.02),
