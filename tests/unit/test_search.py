@@ -382,9 +382,9 @@ def test_the_built_in_format_asks_half_of_its_prompts_from_the_problem_alone_eig
     asked = loop.asked[1:]
     assert {prompt.rollouts for prompt in asked} == {8}
     ways = Counter(prompt.way for prompt in asked)
-    assert set(ways) == {"fresh", "specialist", "climb"}
+    assert set(ways) == {"fresh", "explore", "climb"}
     assert ways["fresh"] / len(asked) == pytest.approx(0.5, abs=0.07)
-    assert ways["specialist"] / len(asked) == pytest.approx(0.45, abs=0.07)
+    assert ways["explore"] / len(asked) == pytest.approx(0.45, abs=0.07)
     assert all((prompt.kind is PromptKind.ROOT) == (prompt.way == "fresh") for prompt in asked)
 
 

@@ -111,7 +111,7 @@ def test_failing_starting_programs_are_repaired() -> None:
 
 
 def test_a_prompt_shows_the_last_failed_answers_to_the_same_parent_with_their_reasons() -> None:
-    loop = PlainLoop(strategy="sequential", rollouts=7, attempts=6)
+    loop = PlainLoop(ways={"climb": 1.0}, rollouts=7, attempts=6)
     loop.step(
         "bad answer",
         "bad! answer",
@@ -121,7 +121,7 @@ def test_a_prompt_shows_the_last_failed_answers_to_the_same_parent_with_their_re
         "0.2 0.2 # equal",
         "0.1 0.3 # better in one",
     )
-    # The parent of all these is the better start; the chain goes on with the best of them.
+    # The parent of all these is the better start.
     assert loop.requests[0].attempts == ()
     assert list(loop.search._failures.attempts(START.id)) == [
         Attempt("bad answer", "no program could be read from it"),

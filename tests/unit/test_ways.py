@@ -161,11 +161,11 @@ def test_specialist_moves_to_the_program_that_is_good_where_the_last_one_fails()
     scene = Scene(islands=2)
     left = scene.add("0.9 0.1 # left", 0)
     right = scene.add("0.1 0.8 # right", 1)
-    # Weights begin at 1; an ask adds a fifth of what the specialist lacks. At (1.02, 1.18) the two are worth
-    # 1.036 and 1.046, so that it changes sides; at (1.2, 1.22) 1.202 and 1.096, and it changes back.
-    found = [scene.plan(specialist, island=place % 2) for place in range(2)]
-    assert found == [improves(right, 0), improves(left, 1)]
-    assert scene.population.weights == pytest.approx([1.2, 1.22])
+    # Weights begin at 1; an ask adds a fiftieth of what the specialist lacks. After ten asks, at (1.02, 1.18),
+    # the two are worth 1.036 and 1.046, so that it changes sides; at (1.038, 1.184) 1.0526 and 1.0510: back.
+    found = [scene.plan(specialist, island=place % 2) for place in range(11)]
+    assert found == [improves(right if place == 9 else left, place % 2) for place in range(11)]
+    assert scene.population.weights == pytest.approx([1.038, 1.184])
 
 
 def test_specialist_takes_what_comes_to_be_as_good_under_its_weights() -> None:
@@ -208,14 +208,24 @@ def test_explore_visits_all_cells_as_often() -> None:
     assert set(counts.values()) == {10}
 
 
-def test_without_axes_explore_goes_by_rank() -> None:
+def test_without_axes_explore_weighs_the_components_at_random() -> None:
     scene = Scene(islands=2)
-    for number in range(1, 4):
-        scene.add(f"0.{number} 0.{number} # {number}", 0)
+    for text in ("0.8 0.2 # left", "0.2 0.8 # right", "0.4 0.4 # never"):
+        scene.add(text, 0)
     scene.add("1.0 1.0 # elsewhere", 1)
+    counts = Counter(scene.source(scene.plan(explore, seed)) for seed in range(400))
+    assert set(counts) == {"0.8 0.2 # left", "0.2 0.8 # right"}
+    assert counts["0.8 0.2 # left"] / 400 == pytest.approx(0.5, abs=0.1)
+
+
+def test_without_axes_and_components_explore_goes_by_rank() -> None:
+    scene = Scene(ONE, islands=2)
+    for number in range(1, 4):
+        scene.add(f"0.{number} # {number}", 0)
+    scene.add("1.0 # elsewhere", 1)
     counts = Counter(scene.source(scene.plan(explore, seed)) for seed in range(600))
     # Weights 1, 1/2 and 1/3 of 11/6.
-    for text, share in (("0.3 0.3 # 3", 6 / 11), ("0.2 0.2 # 2", 3 / 11), ("0.1 0.1 # 1", 2 / 11)):
+    for text, share in (("0.3 # 3", 6 / 11), ("0.2 # 2", 3 / 11), ("0.1 # 1", 2 / 11)):
         assert counts[text] / 600 == pytest.approx(share, abs=0.07)
     assert counts.total() == 600 == sum(counts[text] for text in counts if "elsewhere" not in text)
     assert by_rank([], np.random.default_rng(0)) is None

@@ -105,7 +105,7 @@ class ExpressionFormat:
     reply_tokens = 160
     max_rows = MAX_ROWS
     rollouts = 8
-    ways: ClassVar[Mapping[str, float]] = {"fresh": 0.5, "specialist": 0.45, "climb": 0.05}
+    ways: ClassVar[Mapping[str, float]] = {"fresh": 0.5, "explore": 0.45, "climb": 0.05}
     others = 0
 
     def __init__(self, problem: Problem) -> None:
