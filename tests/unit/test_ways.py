@@ -161,7 +161,7 @@ def test_specialist_moves_to_the_program_that_is_good_where_the_last_one_fails()
     scene = Scene(islands=2)
     left = scene.add("0.9 0.1 # left", 0)
     right = scene.add("0.1 0.8 # right", 1)
-    # Weights begin at 1; an ask adds a fiftieth of what the specialist lacks. After ten asks, at (1.02, 1.18),
+    # Weights begin at 1; an ask adds a fiftieth of what the specialist lacks. After ten asks, at (1.02, 1.18)
     # the two are worth 1.036 and 1.046, so that it changes sides; at (1.038, 1.184) 1.0526 and 1.0510: back.
     found = [scene.plan(specialist, island=place % 2) for place in range(11)]
     assert found == [improves(right if place == 9 else left, place % 2) for place in range(11)]
