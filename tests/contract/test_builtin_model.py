@@ -1,6 +1,7 @@
 """The model folder that ships: loadable by plain transformers, small, and true to its own format."""
 
 import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from evovpo.builtin import BUILT_IN_MODEL, token_texts
 from evovpo.builtin.chain import END, END_ID, SEPARATOR_ID, split_chain
 from evovpo.builtin.strings.format import vocabulary
+from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
 
 transformers = pytest.importorskip("transformers")
@@ -19,18 +21,13 @@ def tokenizer() -> object:
     return transformers.AutoTokenizer.from_pretrained(BUILT_IN_MODEL)
 
 
-def test_the_folder_stays_under_twenty_megabytes() -> None:
-    assert sum(path.stat().st_size for path in BUILT_IN_MODEL.iterdir()) <= 20_000_000
-
-
-def test_attention_heads_have_a_size_that_vllm_serves() -> None:
-    config = json.loads((BUILT_IN_MODEL / "config.json").read_text())
+@pytest.mark.parametrize("folder", [BUILT_IN_MODEL, MAZE_MODEL], ids=["strings", "maze"])
+def test_a_model_that_ships_is_small_and_of_a_shape_that_vllm_serves(folder: Path) -> None:
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 3_000_000
+    config = json.loads((folder / "config.json").read_text())
     assert config["hidden_size"] // config["num_attention_heads"] in (32, 64)
     assert config["architectures"] == ["LlamaForCausalLM"]
-
-
-def test_sampling_defaults_are_the_plain_distribution() -> None:
-    defaults = json.loads((BUILT_IN_MODEL / "generation_config.json").read_text())
+    defaults = json.loads((folder / "generation_config.json").read_text())
     assert (defaults["temperature"], defaults["top_k"], defaults["top_p"]) == (1.0, 0, 1.0)
     assert defaults["eos_token_id"] == END_ID
 

@@ -1,7 +1,5 @@
 """The maze model that ships: small, loadable by plain transformers, and a start that leaves room."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,28 +7,11 @@ pytest.importorskip("torch")
 
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from evovpo.builtin.chain import END_ID
 from evovpo.judging.measure import measure
 from trainer.domains import open_domain
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.maze_family import vocabulary
 from trainer.domains.sampling import Ask, complete, load_policy
-
-
-def test_the_folder_stays_under_five_megabytes() -> None:
-    assert sum(path.stat().st_size for path in MAZE_MODEL.iterdir()) <= 5_000_000
-
-
-def test_attention_heads_have_a_size_that_vllm_serves() -> None:
-    config = json.loads((MAZE_MODEL / "config.json").read_text())
-    assert config["hidden_size"] // config["num_attention_heads"] == 32
-    assert config["architectures"] == ["LlamaForCausalLM"]
-
-
-def test_sampling_defaults_are_the_plain_distribution() -> None:
-    defaults = json.loads((MAZE_MODEL / "generation_config.json").read_text())
-    assert (defaults["temperature"], defaults["top_k"], defaults["top_p"]) == (1.0, 0, 1.0)
-    assert defaults["eos_token_id"] == END_ID
 
 
 def test_model_and_tokenizer_have_the_vocabulary_of_the_format() -> None:

@@ -10,7 +10,6 @@ import tempfile
 import textwrap
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -644,15 +643,6 @@ def test_the_private_folder_has_a_bound_and_is_gone_afterwards(
         assert run(sandbox, locked).status is Status.OK
         assert [path for folder in made.iterdir() for path in folder.iterdir()] == []
     assert list(made.iterdir()) == []
-
-
-def test_evaluations_share_nothing(sandbox: WholeSandbox) -> None:
-    code = "import os\ndef f():\n    open('x', 'w').close()\n    return sorted(os.listdir('.'))"
-    with ThreadPoolExecutor(3) as pool:
-        results = list(pool.map(lambda _: run(sandbox, code), range(4)))
-    assert [dict(result.metrics).get("found") for result in results] == [
-        ["evaluator.py", "program.py", "x"]
-    ] * 4
 
 
 def test_the_same_program_gives_the_same_result_again(sandbox: WholeSandbox) -> None:

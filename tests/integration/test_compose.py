@@ -43,24 +43,6 @@ def overrides(command: list[str]) -> list[str]:
     return [part.removeprefix("--set=") for part in command if part.startswith("--set=")]
 
 
-def test_the_services_are_database_model_search_and_trainer() -> None:
-    assert set(SERVICES) == {"postgres", "vllm", "search", "trainer"}
-    assert SERVICES["vllm"]["profiles"] == ["gpu"]
-    assert "profiles" not in SERVICES["postgres"]
-
-
-def test_every_image_has_a_tag_of_one_release() -> None:
-    bases = [line.split()[1] for line in DOCKERFILE.splitlines() if line.startswith("FROM")]
-    stages = re.findall(r"^FROM .* AS (\w+)$", DOCKERFILE, re.MULTILINE)
-    images = [service["image"] for service in SERVICES.values()]
-    for image in [*images, *(base for base in bases if base not in stages)]:
-        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+[\w.-]*", image), image
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    for name in ("search", "trainer"):
-        assert SERVICES[name]["image"] == f"evovpo-{name}:{version}"
-        assert SERVICES[name]["build"]["target"] in stages
-
-
 def test_the_example_has_every_variable_with_the_default_of_the_compose_file() -> None:
     used = {match[1]: match for match in VARIABLE.finditer(TEXT)}
     assert set(used) == set(EXAMPLE)

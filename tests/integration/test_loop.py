@@ -247,12 +247,6 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
     assert f"version {result['served']} is served" in again.out
 
 
-def test_a_name_that_is_neither_problem_nor_suite_is_refused(evovpo: Shell) -> None:
-    done = evovpo("loop", "string")
-    assert done.code == 2
-    assert "strings" in done.err
-
-
 # ---------------------------------------------------------------- a family
 
 

@@ -278,12 +278,6 @@ def test_a_program_knows_what_was_made_from_it(any_client: TestClient) -> None:
     assert any(made[one["program_id"]] for one in listed[:5])
 
 
-def test_a_lineage_leads_to_the_starting_program(any_client: TestClient) -> None:
-    programs = get(any_client, "/api/runs/run-a/lineage")["programs"]
-    assert programs[0]["program_id"] == get(any_client, "/api/runs/run-a")["best_program_id"]
-    assert PHONES.seeds[0].id in [one["program_id"] for one in programs]
-
-
 def test_settings_come_with_their_defaults(client: TestClient, path: Path) -> None:
     models = (ModelConfig(name="small", weight=2.0), ModelConfig(name="large"))
     with Store.open(str(path)) as store:

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 import shell
-from openevolve_problems import BETTER, LOAD, PROGRAM, answered, write_project
+from openevolve_problems import write_project
 from toy_runs import HARD, PROBLEM, SWAP, population, random_expressions, source, toy_script
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
@@ -285,89 +285,6 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
 
 
 # ---------------------------------------------------------------- the commands
-
-CIRCLES = (
-    LOAD
-    + """
-def evaluate(program_path):
-    program = _load(program_path)
-    value = program.guess()
-    if not hasattr(program, "STEPS"):
-        return {"sum_radii": value, "combined_score": value / 4}
-    return {"sum_radii": value + program.STEPS / 100, "combined_score": (value + program.STEPS / 100) / 4}
-"""
-)
-PHASE = """
-max_iterations: {iterations}
-random_seed: 42
-diff_based_evolution: false
-llm:
-  api_base: "{url}"
-  primary_model: "small"
-  primary_model_weight: 1.0
-  temperature: 0.7
-  max_tokens: 8192
-prompt:
-  system_message: |
-    {message}
-  num_top_programs: 3
-  include_artifacts: true
-database:
-  population_size: 60
-  archive_size: 25
-  num_islands: {islands}
-  migration_interval: 4
-evaluator:
-  timeout: 60
-  cascade_evaluation: false
-  parallel_evaluations: 1
-"""
-
-
-def test_two_phases_of_circle_packing_are_two_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    bodies: list[dict[str, object]] = []
-
-    def write(body: dict[str, object]) -> list[str]:
-        bodies.append(body)
-        program = BETTER.replace("3.0", f"{1 + len(bodies) % 5 / 10:.1f}")
-        if "refine the numbers" in str(body["messages"]):
-            program = BETTER.replace("# EVOLVE-BLOCK-END", f"STEPS = {len(bodies)}\n# EVOLVE-BLOCK-END")
-            program = program.replace("3.0", "1.4")
-        return [f"```python\n{program}```"]
-
-    command = shell.Shell(capsys)
-    with answered(write) as url:
-        phases = {
-            "config_phase_1.yaml": PHASE.format(
-                url=url, iterations=10, islands=4, message="Find a good structure for packing circles."
-            ),
-            "config_phase_2.yaml": PHASE.format(
-                url=url, iterations=8, islands=2, message="Keep the structure and refine the numbers."
-            ),
-        }
-        folder = write_project(
-            tmp_path / "circle_packing",
-            {"initial_program.py": PROGRAM, "evaluator.py": CIRCLES, **phases},
-        )
-        common = ("--store", tmp_path / "runs.db", "--json")
-        first = command("evolve", folder, "--openevolve-config", folder / "config_phase_1.yaml", *common)
-        begun = ("--openevolve-config", folder / "config_phase_2.yaml", "--from", "latest")
-        second = command("evolve", folder, *begun, *common)
-    assert (first.code, second.code) == (0, 0), (first.err, second.err)
-    assert (first.json["evaluations"], second.json["evaluations"]) == (10, 8)
-    assert first.json["combined_score"] == pytest.approx(1.4 / 4)
-    assert second.json["combined_score"] > first.json["combined_score"]
-    asked_last = [str(body["messages"]) for body in bodies if "refine the numbers" in str(body["messages"])]
-    assert "return 1.4" in asked_last[0]
-    assert f"best programs of run {first.json['run']}" in second.err
-    shown = command("show", second.json["run"], "--no-png", *common)
-    assert (shown.json["origin"], len(shown.json["parts"])) == (first.json["run"], 1)
-    shown = command("show", "latest", "--no-png", *common[:2])
-    assert f"began also with the best of run {first.json['run']}" in shown.out
-    assert command("replay", second.json["run"], "--verify", *common).json["identical"]
 
 
 def test_the_commands_go_on_with_a_run_and_begin_with_a_checkpoint(

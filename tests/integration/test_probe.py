@@ -33,7 +33,7 @@ from trainer.loop.probe import (
 )
 from trainer.loop.split import split_problems, split_suite
 from trainer.loop.worth import loop_verdict
-from trainer.reports.training import before_after_table, write_before_after_png
+from trainer.reports.training import before_after_table
 
 pytestmark = pytest.mark.slow
 
@@ -286,12 +286,6 @@ def test_the_table_shows_both_versions_and_marks_clear_differences() -> None:
     assert text.count("\x1b[1;32m") == 3
     assert text.count("+0.100 [+0.100, +0.100]\x1b[0m") == 3
     assert "12 problems, 4 answers each, from the examples alone." in text
-
-
-def test_the_picture_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "before_after.png"
-    write_before_after_png(path, result(levels()), result(levels() + 0.1, 1))
-    assert path.read_bytes().startswith(b"\x89PNG")
 
 
 # ---------------------------------------------------------------- the verdict of a loop

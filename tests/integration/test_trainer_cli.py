@@ -10,9 +10,7 @@ from logged_runs import without_logprobs, write_run
 from shell import Shell
 from tiny_models import write_tiny_folder
 
-from evovpo.cli import app, mount_commands
 from evovpo.store import Store
-from trainer import cli
 from trainer.config import TrainConfig
 from trainer.loop import retrain
 
@@ -173,17 +171,3 @@ def test_a_missing_extra_is_named(evovpo: Shell, monkeypatch: pytest.MonkeyPatch
     answer = evovpo("retrain", "latest")
     assert answer.code == 2
     assert "training needs peft; run: pip install 'evovpo[train]'" in answer.err
-
-
-def test_the_commands_are_mounted_once_and_explain_themselves(evovpo: Shell) -> None:
-    for _ in range(2):
-        mount_commands()
-    names = [command.name for command in app.registered_commands]
-    assert {"retrain", "policies", "rollback"} <= set(names)
-    assert len(names) == len(set(names))
-    for command in cli.app.registered_commands:
-        assert command.callback is not None
-        text = command.callback.__doc__ or ""
-        assert "Example" in text
-        assert f"evovpo {command.name}" in text
-    assert "retrain" in evovpo("--help").out

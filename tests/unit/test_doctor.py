@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -310,16 +311,57 @@ GOOD = [["1100", "0011", "1000"], ["0000", "0110", "0001"], ["1010", "0101", "00
 """Chains of answers that are right on different rows."""
 
 
+POOR: list[Answers] = [["000", "000"]] * 4
+RICH: list[Answers] = [["110", "001"]] * 2
+CONFLICT: list[Answers] = [["1100", "0110", "1010"], ["0000", "1000", "0010"]]
+RARE = [[[answer, "0000"], ["0000", "0000"]] for answer in ("1100", "0011", "0110")]
+BEYOND = "sets of answers help on the way there, not beyond"
+
+
+@pytest.mark.parametrize(
+    ("prompts", "expected", "said"),
+    [
+        ([[["1", "0"], ["0", "0"]]] * 20, Verdict.NOT, "one component"),
+        ([[["00", "00"], ["00", "00"]]] * 24 + [[["10", "01"], ["00", "00"]]], Verdict.NOT,
+         "2 % of the answers earn anything"),
+        ([[["00", None], ["00", "00"]]] * 10, Verdict.NOT, "never above 0: 2 of 2"),
+        ([[["110", "100"], ["010", "000"]]] * 9 + [[["111", "100"], ["010", "000"]]], Verdict.NOT,
+         "an answer has every component at 1 already, and among"),
+        ([[["110", "100"], ["010", "000"]]] * 10, Verdict.NOT,
+         "no 3 answers that were seen earn more together than the best one alone, and among"),
+        ([CONFLICT] * 9 + [[["1111", "1000", "0000"], ["0000", "0100", "0000"]]], Verdict.WORTH,
+         f"every component at 1.*{BEYOND}"),
+        ([CONFLICT] * 9 + [[["1110", "1000", "0000"], ["0000", "0100", "0000"]]], Verdict.WORTH,
+         f"no 3 answers.*{BEYOND}"),
+        ([[["10", "01"], ["01", "10"]]] * 10, Verdict.NOT, "in no group do the chains differ"),
+        # 4 of 44 chains earn: three groups of four hold one that does at G = ln 4 / -ln(10/11) = 14.5.
+        ([POOR] * 9 + [[["100", "010"], ["001", "000"], *POOR[:2]]] * 2, Verdict.CHANGE,
+         "only 18 % of the groups.*sample 15 completions a prompt"),
+        ([RICH] * 9 + [[["110", "001"], ["001", "000"]]] * 2, Verdict.CHANGE, "solved already"),
+        ([[chain] for chain in GOOD * 5], Verdict.CHANGE, "search.rollouts=8"),
+        ([[[answer] for chain in GOOD for answer in chain]] * 4, Verdict.WORTH,
+         "search.answers=3 only for --objective vpo"),
+        ([[[*chain, None, None, None, None] for chain in GOOD]] * 5, Verdict.CHANGE,
+         "57 % of the answers hold no program"),
+        ([[["1100", "0000"], ["0011", "0000"], ["0100", "0000"]]] * 10, Verdict.CHANGE,
+         r"single chains have a headroom of \+0.000.*--objective vpo-at-k"),
+        (RARE * 8, Verdict.CHANGE, "sample more than 2 completions a prompt"),
+        ([GOOD, GOOD], Verdict.WORTH, "only 18 different answers"),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_why(prompts: Sequence[Sequence[Answers]], expected: Verdict, said: str) -> None:
+    found, text = verdict(*prompts)
+    assert found is expected
+    assert re.search(said, text), text
+
+
 def test_conflicting_components_in_chains_that_differ_are_worth_it() -> None:
-    found, text = verdict(*[GOOD] * 5)
-    assert found is Verdict.WORTH
-    assert text == ""
+    assert verdict(*[GOOD] * 5) == (Verdict.WORTH, "")
 
 
-def test_one_component_is_not_worth_it() -> None:
-    found, text = verdict(*[[["1", "0"], ["0", "0"]]] * 20)
-    assert found is Verdict.NOT
-    assert "one component" in text
+def test_advice_that_does_not_fit_is_not_given() -> None:
+    assert "group them" not in verdict(*[[["00", None], ["00", "00"]]] * 10)[1]
+    assert "completions a prompt" not in verdict(*[RICH] * 9, *[[["110", "001"], ["001", "000"]]] * 2)[1]
 
 
 def test_near_collinear_components_are_not_worth_it_and_get_no_grouping() -> None:
@@ -328,102 +370,6 @@ def test_near_collinear_components_are_not_worth_it_and_get_no_grouping() -> Non
     assert diagnosis.verdict is Verdict.NOT
     assert "near-collinear (mean correlation 0.99)" in diagnosis.findings[0].text
     assert grouping_setting(diagnosis) == ""
-
-
-def test_answers_that_hardly_ever_earn_are_not_worth_it() -> None:
-    found, text = verdict(*[[["00", "00"], ["00", "00"]]] * 24, [["10", "01"], ["00", "00"]])
-    assert found is Verdict.NOT
-    assert "2 % of the answers earn anything" in text
-
-
-def test_where_nothing_was_ever_earned_no_grouping_is_talked_about() -> None:
-    nothing: list[Answers] = [["00", None], ["00", "00"]]
-    found, text = verdict(*[nothing] * 10)
-    assert found is Verdict.NOT
-    assert "group them" not in text
-    assert "never above 0: 2 of 2" in text
-
-
-def test_a_right_answer_among_others_that_do_not_conflict_leaves_nothing_for_a_set() -> None:
-    found, text = verdict(*[[["110", "100"], ["010", "000"]]] * 9, [["111", "100"], ["010", "000"]])
-    assert found is Verdict.NOT
-    assert "an answer has every component at 1 already, and among" in text
-
-
-def test_answers_of_which_one_is_best_on_all_components_are_not_worth_it() -> None:
-    found, text = verdict(*[[["110", "100"], ["010", "000"]]] * 10)
-    assert found is Verdict.NOT
-    assert "no 3 answers that were seen earn more together than the best one alone, and among" in text
-
-
-@pytest.mark.parametrize(("best", "said"), [("1111", "every component at 1"), ("1110", "no 3 answers")])
-def test_one_answer_that_is_best_on_all_does_not_make_conflicts_worthless(best: str, said: str) -> None:
-    conflict: list[Answers] = [["1100", "0110", "1010"], ["0000", "1000", "0010"]]
-    found, text = verdict(*[conflict] * 9, [[best, "1000", "0000"], ["0000", "0100", "0000"]])
-    assert found is Verdict.WORTH
-    assert said in text
-    assert "sets of answers help on the way there, not beyond" in text
-
-
-def test_groups_that_all_earn_the_same_are_not_worth_it() -> None:
-    found, text = verdict(*[[["10", "01"], ["01", "10"]]] * 10)
-    assert found is Verdict.NOT
-    assert "in no group do the chains differ" in text
-
-
-def test_few_groups_with_spread_ask_for_more_rollouts_where_the_rest_earns_nothing() -> None:
-    poor: list[Answers] = [["000", "000"]] * 4
-    found, text = verdict(*[poor] * 9, *[[["100", "010"], ["001", "000"], *poor[:2]]] * 2)
-    # 4 of 44 chains earn something: three groups of four hold one that does at G = ln 4 / -ln(10/11) = 14.5.
-    assert found is Verdict.CHANGE
-    assert "only 18 % of the groups" in text
-    assert "sample 15 completions a prompt" in text
-
-
-def test_few_groups_with_spread_ask_for_other_problems_where_the_rest_is_alike() -> None:
-    rich: list[Answers] = [["110", "001"]] * 2
-    found, text = verdict(*[rich] * 9, *[[["110", "001"], ["001", "000"]]] * 2)
-    assert found is Verdict.CHANGE
-    assert "solved already" in text
-    assert "completions a prompt" not in text
-
-
-def test_single_completions_ask_for_groups() -> None:
-    found, text = verdict(*[[chain] for chain in GOOD * 5])
-    assert found is Verdict.CHANGE
-    assert "search.rollouts=8" in text
-
-
-def test_single_answers_are_trained_on_as_they_are() -> None:
-    found, text = verdict(*[[[answer] for chain in GOOD for answer in chain]] * 4)
-    assert found is Verdict.WORTH
-    assert "search.answers=3 only for --objective vpo" in text
-
-
-def test_unreadable_answers_ask_for_the_format() -> None:
-    found, text = verdict(*[[[*chain, None, None, None, None] for chain in GOOD]] * 5)
-    assert found is Verdict.CHANGE
-    assert "57 % of the answers hold no program" in text
-
-
-def test_specialists_that_never_share_a_chain_ask_for_sets_of_several_chains() -> None:
-    found, text = verdict(*[[["1100", "0000"], ["0011", "0000"], ["0100", "0000"]]] * 10)
-    assert found is Verdict.CHANGE
-    assert "single chains have a headroom of +0.000" in text
-    assert "--objective vpo-at-k" in text
-
-
-def test_specialists_that_never_share_a_prompt_ask_for_more_completions() -> None:
-    prompts = [[[answer, "0000"], ["0000", "0000"]] for answer in ("1100", "0011", "0110")]
-    found, text = verdict(*prompts * 8)
-    assert found is Verdict.CHANGE
-    assert "sample more than 2 completions a prompt" in text
-
-
-def test_few_answers_are_said_to_be_few_without_changing_the_verdict() -> None:
-    found, text = verdict(GOOD, GOOD)
-    assert found is Verdict.WORTH
-    assert "only 18 different answers" in text
 
 
 def many(components: int, kinds: int) -> Sample:
