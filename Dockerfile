@@ -20,8 +20,10 @@ CMD ["--help"]
 
 FROM source AS trainer
 ARG TORCH_INDEX=""
+# "server,postgres,train,vllm" for a trainer with a GPU, which then samples with vLLM.
+ARG EXTRAS="server,postgres,train"
 RUN pip install torch==2.13.0 ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
-    && pip install ".[server,postgres,train]" \
+    && pip install ".[$EXTRAS]" \
     && rm -r /source/*
 USER 1000
 WORKDIR /data

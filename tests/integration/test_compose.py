@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from printed import VLLM_OPTIONS
+from shell import Shell
 
 from evovpo.cli import app
 from evovpo.config import Config
@@ -88,6 +90,8 @@ def test_adapters_lie_at_one_path_for_trainer_and_server_and_only_the_trainer_wr
 def test_adapters_are_loaded_at_run_time_by_a_server_that_takes_their_rank() -> None:
     assert SERVICES["vllm"]["environment"]["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
     command = [filled(part) for part in SERVICES["vllm"]["command"]]
+    given = {part[2:].split("=")[0] for part in command if part.startswith("--")}
+    assert given <= VLLM_OPTIONS
     rank = EXAMPLE["EVOVPO_LORA_RANK"]
     assert {"--enable-lora", f"--max-lora-rank={rank}", "--logprobs-mode=processed_logprobs"} <= set(command)
     assert f"update.lora_rank={rank}" in map(filled, overrides(SERVICES["trainer"]["command"]))
@@ -96,12 +100,15 @@ def test_adapters_are_loaded_at_run_time_by_a_server_that_takes_their_rank() -> 
 
 
 @pytest.mark.parametrize("name", ["search", "trainer"])
-def test_the_default_commands_are_ones_that_evovpo_takes(name: str) -> None:
+def test_the_default_commands_are_ones_that_evovpo_takes(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     command, *arguments = [filled(part) for part in SERVICES[name]["command"]]
     group: Any = typer.main.get_command(app if name == "search" else trainer_app)
     found = group.get_command(group.make_context("evovpo", [command]), command)
     parsed = found.make_context(command, list(arguments)).params
     assert parsed["store_url"] == "postgresql+psycopg://evovpo@postgres/evovpo"
+    assert Shell(capsys)(command, "--help").code == 0
     tree = Config if name == "search" else TrainConfig
     assert tree.load(None, overrides=overrides(arguments)) != tree()
 
@@ -121,7 +128,9 @@ def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_exist() ->
     for path in copied:
         assert (ROOT / path).exists()
         assert f"!{path}" in let_through
-    extras = [extra for group in re.findall(r'"\.\[(.*?)\]"', DOCKERFILE) for extra in group.split(",")]
+    groups = [*re.findall(r'"\.\[(\w.*?)\]"', DOCKERFILE), *re.findall(r'"(\w+,[\w,]+)"', DOCKERFILE)]
+    extras = [extra for group in groups for extra in group.split(",")]
+    assert "vllm" in extras
     assert set(extras) <= set(project["optional-dependencies"])
     (version,) = re.findall(r"torch==(\S+)", DOCKERFILE)
     (pin,) = [found for found in project["optional-dependencies"]["local"] if found.startswith("torch")]

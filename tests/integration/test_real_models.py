@@ -1,18 +1,21 @@
 """What people's own models bring along: generation settings, chat templates, tokens of their own."""
 
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 from shell import Shell
-from tiny_models import CHAT_TEMPLATE, END_ID, hf, write_answering_model, write_tiny_folder
+from tiny_models import CHAT_TEMPLATE, END_ID, hf, load_folder, write_answering_model, write_tiny_folder
 
 pytest.importorskip("trl")
 
 from evovpo.errors import ConfigError, PolicyError, TrainingError
 from tests.support.benchmark_rows import toolrl, write_jsonl
-from trainer.domains import open_domain
+from tests.unit.test_text_files import FORMATS
+from trainer.domains import open_domain, training
+from trainer.domains.catalogue import FILE_DOMAINS, GENERATED, START_FOLDERS
 from trainer.domains.maze.generator import generate_maze
 from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
 from trainer.domains.maze.words import route_words, words_of
@@ -134,13 +137,35 @@ def test_a_maze_in_words_is_for_any_model(tmp_path: Path) -> None:
     assert done.before is not None
 
 
+def worthless(name: str, folder: Path) -> dict[str, str]:
+    """Return a domain with a model none of whose answers earns anything."""
+    if name == "yours":
+        return own(folder, NOTHING) | {"model": str(write_tiny_folder(folder / "model"))}
+    if name in START_FOLDERS:
+        shutil.copytree(START_FOLDERS[name], folder / "model")
+        blank = load_folder(folder / "model").apply(lambda part: getattr(part, "reset_parameters", int)())
+        blank.save_pretrained(folder / "model")
+        return {"domain": name, "model": str(folder / "model")}
+    parts = {"domain": name}
+    if name in FORMATS:
+        rows = write_jsonl(folder / "rows.jsonl", list(map(FORMATS[name][0], range(10))))
+        parts["data"] = str(rows)
+    with open_domain(name, parts.get("data"), tasks=10) as domain:
+        return parts | {"model": str(write_answering_model(folder / "model", domain.prompts, ["nothing"]))}
+
+
+@pytest.mark.parametrize("name", [*GENERATED, *FILE_DOMAINS, "yours"])
 def test_a_first_batch_that_earns_nothing_is_an_error_that_shows_a_prompt_and_a_completion(
-    tmp_path: Path,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parts = own(tmp_path, NOTHING) | {"model": str(write_tiny_folder(tmp_path / "model"))}
+    monkeypatch.setattr(training, "_BUNDLED_TASKS", 10)
+    parts: dict[str, Any] = worthless(name, tmp_path)
+    settings = {"k": 2, "max_completion_length": 12 if name == "yours" else 1}
     with pytest.raises(TrainingError, match=r"none of the 8 completions .* earned anything") as raised:
-        train(TrainingRequest(**parts, output=str(tmp_path / "out"), **small()))
-    assert "\nPrompt:\nab" in str(raised.value) or "\nPrompt:\na" in str(raised.value)
-    assert "\nCompletion:\n" in str(raised.value)
-    on = small(settings={"k": 2, "check_first_batch": False})
-    assert train(TrainingRequest(**parts, output=str(tmp_path / "on"), **on)).steps == 1
+        train(TrainingRequest(**parts, output=str(tmp_path / "out"), **small(settings=settings)))
+    prompt, completion = str(raised.value).split("\nPrompt:\n")[1].split("\nCompletion:\n")
+    assert prompt.strip()
+    assert completion
+    if name == "yours":
+        on = small(settings={"k": 2, "check_first_batch": False})
+        assert train(TrainingRequest(**parts, output=str(tmp_path / "on"), **on)).steps == 1
