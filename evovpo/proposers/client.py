@@ -243,7 +243,7 @@ class Client:
             reason, detail = "connection", f"{error.message} ({error.__cause__ or error})"
         except endpoints.UnusableReplyError as error:
             reason, detail = error.reason, str(error)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
         detail = detail.replace(self._key, "***") if self._key else detail
         return _SentRequest(call(reason), data, replies, detail[:500] if refusal else detail, refusal)

@@ -134,8 +134,8 @@ class Server:
                 found = {"error": log.strip()[-500:] or f"no sign of life within {seconds:g} s"}
             if "error" in found:
                 raise SandboxError(
-                    f"{what} did not start: {found['error']}; if processes, open files or memory are short, "
-                    "free some, else run `python -m evovpo.sandbox --selftest` to see what works here"
+                    f"{what} did not start: {found['error']}; run `python -m evovpo.sandbox --selftest` to "
+                    "see what works here, and free processes, open files or memory if they are short"
                 )
             self._evaluations = 0
             self._opened = opened.pop_all()

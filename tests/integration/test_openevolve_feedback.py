@@ -125,10 +125,13 @@ def test_metrics_are_those_that_openevolve_makes_and_every_request_is_stored(tmp
         assert {call.prompt_id for call in calls} == {first.id}
 
 
+@pytest.mark.parametrize(
+    "strict", ["I would rather not.", '{"a": ' + "[" * 100_000 + "}"], ids=["talk", "deep"]
+)
 def test_a_model_that_fails_or_talks_is_left_out_and_no_judgement_is_lost(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    strict: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = {"strict": "I would rather not.", "mild": ANSWERS["mild"]}
+    said = {"strict": strict, "mild": ANSWERS["mild"]}
     with answered(lambda body: [said[body["model"]]]) as url, caplog.at_level(logging.WARNING):
         store, run_id = run(project(tmp_path, url), tmp_path)
     with store:

@@ -74,6 +74,11 @@ def test_an_endless_answer_ends_at_a_limit_that_is_said(monkeypatch: pytest.Monk
         http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)
 
 
+def test_an_answer_that_nests_too_deep_is_no_answer() -> None:
+    assert http.json_object("[" * 100_000) is None
+    assert http.reason("[" * 100_000).startswith("[[")
+
+
 @pytest.mark.parametrize("url", ["http://h/v1?api-key=secret", "http://u:secret@h/v1"])
 def test_an_address_that_holds_a_secret_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="OPENAI_API_KEY") as refused:
