@@ -20,7 +20,7 @@ WayName = Literal["climb", "specialist", "explore", "combine", "repair", "fresh"
 """The ways to ask, in `evovpo/search/ways.py`."""
 StrategyName = Literal["islands", "iid", "best-of-n"]
 GONE_STRATEGIES = ("sequential", "beam", "puct")
-"""Strategies of earlier versions; their runs go on with islands."""
+"""Strategies of earlier versions; their runs continue with islands."""
 _GONE_VALUES = {
     ("prompt", "style", "formula"): "auto",
     **{("search", "strategy", name): "islands" for name in GONE_STRATEGIES},

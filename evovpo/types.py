@@ -465,7 +465,7 @@ class Evaluation:
     outputs: tuple[Json, ...] | None = None
     """What the program returned per case, where the problem keeps outputs for prompts."""
     metrics: tuple[tuple[str, Json], ...] | None = None
-    """What an evaluator of its own returned, as it came and in order; not finite numbers as text."""
+    """Raw metrics of an evaluator that returns its own, in order; numbers that are not finite as text."""
     trust: Trust = Trust.HIGH
 
     @property

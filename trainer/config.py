@@ -36,7 +36,7 @@ class ObjectiveConfig(Section):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What `trainer.objectives` is told beside the name."""
+        """The settings of `trainer.objectives` besides the name."""
         return self.model_dump(exclude={"name"})
 
 
@@ -63,7 +63,7 @@ class DataConfig(Section):
     """The groups to train on."""
 
     rollouts: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Join groups of one prompt up to so many rollouts; for runs of few rollouts a prompt."""
+    """Join groups of the same prompt up to this number of rollouts, for runs with few rollouts per prompt."""
     staleness_limit: Count = 4
     """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
 

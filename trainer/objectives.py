@@ -29,9 +29,9 @@ Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
 EPSILON = 1e-6
 """Added to every denominator; a group with a smaller standard deviation teaches nothing."""
 LISTED_SETS = 1 << 14
-"""Up to so many sets of a group `join_at_k` takes all that there are."""
+"""`join_at_k` uses all sets of a group if there are at most this many."""
 DRAWN_SETS = 1 << 12
-"""About so many it draws where there are more."""
+"""Sets that it draws if there are more."""
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
@@ -132,7 +132,7 @@ class TrainingObjective:
     """Fewest answers a rollout with which it is another than GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return how many rollouts of so many answers its budget k needs, for it to learn anything."""
+        """Return how many rollouts with `answers` answers the budget k needs to learn anything."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2

@@ -35,7 +35,7 @@ DRAWS = 10_000
 _ORDERS = 2000
 """Of the chains of a task, from which `pair_at_k` is estimated."""
 _EXACT_TASKS = 14
-"""Up to so many tasks all 2^T patterns of signs are tried instead of a sample."""
+"""With at most this many tasks all 2^T sign patterns are tried instead of a sample."""
 
 
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:

@@ -13,7 +13,7 @@ from evovpo.files import write_errors
 from evovpo.types import content_id
 
 EvaluatorFunction = Callable[[str], Any]
-"""Path of a program's file to its metrics; runs in the sandbox, in a process of its own."""
+"""Path of a program's file to its metrics; runs in the sandbox, in its own process."""
 
 
 def project_of(

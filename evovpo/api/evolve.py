@@ -42,9 +42,9 @@ class Best:
     """Component -> reward in [0, 1]."""
     mean_reward: float
     metrics: dict[str, Json]
-    """What an evaluator of its own returned, as it came; else empty."""
+    """The raw metrics of an evaluator that returns its own; else empty."""
     entry: str = ""
-    """The function that it defines; empty for a program that an evaluator of its own runs."""
+    """The function that it defines; empty if an OpenEvolve evaluator runs it."""
 
     def __call__(self, *arguments: Json) -> Json:
         """Return what the program gives for these arguments, run in the sandbox.
@@ -111,7 +111,7 @@ def evolve(
     settings: Mapping[str, object] | None = None,
     progress: bool | None = None,
 ) -> EvolveResult:
-    """Search for a program and return what the run came to.
+    """Search for a program and return the result of the run.
 
     What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
     rows that are only reported; `score`, called in this process with the candidate's outputs on `inputs`

@@ -87,12 +87,12 @@ def batch(
             with on_cluster(executor, store_url, clusters), progress:
                 failed = run_all(left, jobs, progress.take, progress.pause)
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, f"Stopped: {progress.status()}.", "The same command goes on from here.")
+            leave(Exit.STOPPED, f"Stopped: {progress.status()}.", "The same command continues from here.")
         except StoreError as error:
             leave(
                 Exit.CUT_OFF,
                 f"The store failed, and the batch stopped: {progress.status()}.",
-                "All that was judged before is kept; the same command goes on from here.",
+                "All that was judged before is kept; the same command continues from here.",
                 f"error: {error}",
             )
         results = read_results(found, store)
@@ -132,7 +132,7 @@ def _report(name: str, store_url: str | None, out: Path | None, limit: int | Non
         print_json({**results_json(results), "page": page, "tables": tables})
         return
     _show(results)
-    say(f"\nReport written to {page}, tables for machines beside it")
+    say(f"\nReport written to {page}, with tables for machines next to it")
 
 
 def _show(results: Results) -> None:

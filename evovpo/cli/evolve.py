@@ -307,7 +307,7 @@ def _finish(
     output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    """Print what a run came to, and exit with 3 if nothing was judged and 5 if its program memorised.
+    """Print the outcome of a run, and exit with 3 if nothing was judged and 5 if its program memorised.
 
     Of the `table` that it was made from, rows are named that look like no example, and how to fill `output`.
     """
@@ -362,7 +362,7 @@ def show_advice(store: Store, view: RunView) -> None:
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
-    """Do a run's work under a live view and return what it came to; one cut off says how to go on.
+    """Run a search under a live view and return its outcome; an interrupted one says how to resume.
 
     `work` takes the hooks of a run, `on_start` and `on_tell`.
     """
@@ -385,13 +385,13 @@ def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcom
 
 
 def stopped(live: LiveProgress, store: Store) -> NoReturn:
-    """Say that a run was stopped and how it goes on, and end the process."""
+    """Say that a run was stopped and how to resume it, and end the process."""
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the run began; nothing was stored.")
     leave(
         Exit.STOPPED,
         f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.",
-        f"To go on:  evovpo resume {live.run.id}{store_option(store)}",
+        f"To continue:  evovpo resume {live.run.id}{store_option(store)}",
     )
 
 

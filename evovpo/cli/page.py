@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Serve = Annotated[bool, typer.Option("--serve", help="Show progress in the browser, at the printed address.")]
-"""Of commands beside which `page_beside` serves."""
+"""Option of commands that can serve the page while they run."""
 
 
 @app.command("serve", rich_help_panel="Runs")
@@ -115,7 +115,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve a store in a process of its own, at a free port, until the block ends; it says its address.
+    """Serve a store in its own process, at a free port, until the block ends; prints the address.
 
     `report` makes the report that it shows, and can be pickled. Raises ConfigError where what the page needs
     is not installed.

@@ -121,7 +121,7 @@ def show(
             show_advice(store, view)
         else:
             is_running = view.run.status.value == "running"
-            lead = "If no process works on it, it was killed; to go on" if is_running else "To go on"
+            lead = "If no process works on it, it was killed; to continue" if is_running else "To continue"
             say(f"{lead}:  evovpo resume {view.run.id}{store_option(store)}")
 
 

@@ -135,7 +135,7 @@ def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Va
             name = reader.name(entry, where)
             settings = {part: values for part, values in entry.items() if part != "name"}
             checked = dict(reader.settings(settings, f"{where} ({name})"))
-            match checked.get("proposer"):  # a model folder beside the file
+            match checked.get("proposer"):  # a model folder next to the file
                 case {"model": str(model), **others} if model and others.get("name", "local") == "local":
                     checked["proposer"] = {**others, "model": str((reader.path.parent / model).resolve())}
             variants.append(Variant(name, checked))

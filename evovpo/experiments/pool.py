@@ -24,7 +24,7 @@ from evovpo import logs
 TELL_SECONDS = 0.25
 """Shortest time between two messages about one task, and between two calls of `on_wait`."""
 STOP_SECONDS = 20.0
-"""How long processes that are told to stop may take to store where they are."""
+"""Seconds that stopping processes have to store their progress."""
 _BEGUN = 3
 """How often a task is begun whose process was ended from outside."""
 _ENVIRONMENT = {
@@ -44,7 +44,7 @@ class PoolTask(Protocol):
         """What tells tasks apart."""
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Do it, telling where it stands at times, and return what it gave.
+        """Do the task, report progress at times, and return its result.
 
         An exception is a failure of this task; `FatalError` ends all tasks.
         """
@@ -113,7 +113,7 @@ def end_with_parent() -> None:
 
 
 def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | FailedTask:
-    """Do a task, sending where it stands, and return how it ended."""
+    """Do a task, sending its progress, and return how it ended."""
     from evovpo.errors import EvovpoError
 
     told_at = float("-inf")
@@ -196,7 +196,7 @@ def run_all(
 
 
 def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Yield what processes of this machine say of their tasks, and None each time that no more came."""
+    """Yield the messages of this machine's processes, and None whenever there are no more."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
     begun: dict[str, int] = {}

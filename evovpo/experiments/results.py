@@ -1,6 +1,6 @@
 """Figures of arms from the rows of their searches, the comparisons of arms, and a verdict in sentences.
 
-A row is what one search came to, as JSON: that of a batch is read from its store, that of a study from its
+A row is the result of one search as JSON: that of a batch is read from its store, that of a study from its
 export, and `run_row` makes both. Intervals are those of `evovpo/experiments/intervals.py`.
 """
 
@@ -54,7 +54,7 @@ def by_k(name: str, k: int) -> Figure:
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return whether a problem was solved by the first so many evaluations."""
+    """Return whether a problem was solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -63,7 +63,7 @@ def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
 
 
 def best_within(evaluations: float) -> Figure:
-    """Return the best mean reward of the first so many evaluations."""
+    """Return the best mean reward within a number of evaluations."""
     return Figure(
         f"best within {evaluations}",
         lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),

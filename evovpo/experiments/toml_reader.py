@@ -144,7 +144,7 @@ class PartReader:
         if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_NAME:
             return value
         self.add(
-            f"name: expected a short text, found {value!r:.80}; runs and rows are told apart by it", where
+            f"name: expected a short text, found {value!r:.80}; runs and rows are distinguished by it", where
         )
         return ""
 
@@ -161,7 +161,7 @@ class PartReader:
     def different(self, names: Sequence[str], what: str) -> None:
         """Check that no name is there twice."""
         for name in sorted({name for name in names if names.count(name) > 1}):
-            self.add(f"{what}: {name!r} is there twice; runs and rows are told apart by it: rename one")
+            self.add(f"{what}: {name!r} is there twice; runs and rows are distinguished by it: rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
         """Return the folders that problems and suites name, relative to the file or bundled."""

@@ -1,7 +1,7 @@
 """Imports a checkpoint of OpenEvolve as a stored run.
 
 The run is finished (`stopped`) and cannot be replayed: a checkpoint does not hold why OpenEvolve chose what
-it showed. Judgements that OpenEvolve made are of low trust and keep to a problem version of their own.
+it showed. Evaluations made by OpenEvolve have low trust and belong to a separate problem version.
 """
 
 import dataclasses

@@ -62,7 +62,7 @@ class Scorer(NamedTuple):
     """True (`per_case = True` in the file) if a case that raises gives the output None and the others go on;
     else it ends the program, whose rewards are zeros."""
     failed: Callable[[str], object] = lambda error: None
-    """What stands in place of the output of a case that raised, made of its error."""
+    """Makes the output of a case that raised from its error."""
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
     """Argument lists for reports only (`heldout_cases()` of the file), judged by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None

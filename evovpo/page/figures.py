@@ -112,7 +112,7 @@ class RunFigures:
 
     @property
     def now(self) -> Point:
-        """Where the run stands."""
+        """Progress of the run."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
@@ -121,7 +121,7 @@ class RunFigures:
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Read the tells that are new, to about that time; the next call goes on from there."""
+        """Read the new tells for about that time; the next call continues from there."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             through = min(self.last, self.position + _PAGE_TELLS)

@@ -275,7 +275,7 @@ def _stop(source: Source, run_id: str) -> Record:
 
 
 def _resume(source: Source, run_id: str) -> Record:
-    """Take a run up in a process of its own, which outlives this one and says on its standard error."""
+    """Resume a run in its own process, which outlives this one and reports on its standard error."""
     run = read_api.head_of(source, run_id).run
     if run.status.is_finished or run.status is RunStatus.RUNNING:
         raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")

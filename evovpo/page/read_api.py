@@ -129,7 +129,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return what a model answered, by slots, and what became of it; `more` says whether others follow."""
+    """Return the answers of a model by slot with their status; `more` says whether there are further ones."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -206,7 +206,7 @@ def policies_record(source: Source) -> Record:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
-    """Return a text of which at most so many characters travel, and how many it has."""
+    """Return a text cut to a number of characters, and its full length."""
     return {"text": text[:most], "characters": len(text)}
 
 

@@ -26,7 +26,7 @@ class SuiteEntry(NamedTuple):
     difficulty: float | None
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
     family: str = ""
-    """Problems of one name are related; empty for one that stands alone."""
+    """Name of a family of related problems; empty for a single problem."""
     is_held_out: bool = False
     """True for one that the suite keeps for measuring: nothing is trained on its family."""
 

@@ -58,7 +58,7 @@ class PromptRequest:
     """The second parent of a crossover."""
     inspirations: tuple[ShownProgram, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    """Earlier answers to the same parent that came to nothing, oldest first."""
+    """Earlier failed answers to the same parent, oldest first."""
     rows: tuple[int, ...] = ()
     """Training rows to show, in order."""
     notes: str = ""
@@ -89,7 +89,7 @@ class PromptFormat(Protocol):
     ways: ClassVar[Mapping[str, float]]
     """Shares of the ways to ask at first (`evovpo.search.ways`); empty for the usual ones."""
     others: int
-    """Best programs of the island that a mutation shows beside its parent."""
+    """Number of best programs of the island that a mutation shows besides the parent."""
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return the prompt."""

@@ -38,7 +38,7 @@ class Bandit:
         self._arms = {name: _Arm() for name in names}
 
     def choose(self, replies: int = 1) -> str:
-        """Return the model for a ticket of so many replies, which are then under way.
+        """Return the model for a ticket and count its replies as in flight.
 
         Models that were never asked come first, in their order; of equals the first one.
         """
@@ -77,5 +77,5 @@ class Bandit:
 
     @property
     def values(self) -> Mapping[str, float]:
-        """Improvement per token of each model so far, 0 for one that was not told of."""
+        """Improvement per token of each model so far, 0 without replies."""
         return {name: arm.gain / arm.tokens if arm.tokens else 0.0 for name, arm in self._arms.items()}

@@ -43,9 +43,9 @@ _LONGEST_ASKED_SECONDS = 600.0
 _PASSING = ("timeout", "connection", "http")
 """First words of reasons that a server may get over by itself; others are faults of its answers."""
 _AGAIN = (408, 409, 425, 429)
-"""Refusals, beside those of 500 and above, that another try may not meet."""
+"""Retryable status codes below 500."""
 _CONNECTIONS = 500
-"""About so many requests share a client; they are given out in turn, and do not end in turn."""
+"""About this many requests share a client."""
 CHARACTERS_PER_TOKEN = 4
 """About so many, where nobody says how many a text has: a prompt that is not sent yet, and some replies."""
 _TOP = 5
@@ -131,7 +131,7 @@ class Client:
         if not is_plain:
             self._say_once(
                 f"samples {self.model.name} with top_p or other settings that leave tokens out; the search "
-                "goes on, but nothing can be trained from its rows"
+                "continues, but its rows cannot be trained on"
             )
         if is_plain and self._shape.is_plain:
             return list(sent.replies), share

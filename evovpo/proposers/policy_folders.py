@@ -100,7 +100,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return what was written beside the weights, or none where nothing was (a model from elsewhere).
+    """Return what was written next to the weights, or none where nothing was (a model from elsewhere).
 
     Raises `PolicyError` for a file that cannot be read.
     """

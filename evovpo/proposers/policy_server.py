@@ -1,7 +1,7 @@
 """Loads, checks and unloads policy versions on a model server.
 
 Publishing, rolling back and the `openai` proposer share this. A server is believed only after its
-log-probabilities of one fixed text were compared with those the trainer wrote beside the weights
+log-probabilities of one fixed text were compared with those the trainer wrote next to the weights
 (`policy.json`): servers were seen to answer 200 and to compute with other weights.
 
 Left out: starting and stopping servers, and moving folders to them.

@@ -282,7 +282,7 @@ def plain(text: str) -> str:
 
 
 def _finish(figure: Any, path: Path, title: str, note: str) -> None:
-    """Add title and note, in lines that fit, and write the PNG beside its place, then rename it."""
+    """Add title and note, in lines that fit, and write the PNG next to its final place, then rename it."""
     width = figure.get_figwidth()
     figure.suptitle(fill(plain(title), round(9 * width)), fontsize=14, x=0.01, ha="left")
     if note:

@@ -177,7 +177,7 @@ def check_job(job: WholeJob, folder: Path) -> None:
 
 
 class ProxySandbox(WholeSandbox):
-    """As `WholeSandbox`, with the candidate alone in a process of its own; the result can be trusted.
+    """As `WholeSandbox`, with the candidate alone in its own process; the result can be trusted.
 
     The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
     is that of `WholeSandbox`, and what is opened is opened for it alone. Each has the limits for itself.

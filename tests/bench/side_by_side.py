@@ -133,7 +133,7 @@ def edit_of(prompt: str, rng: random.Random) -> str:
     return f"A small change.\n<<<<<<< SEARCH\n{old}\n=======\n{new}\n>>>>>>> REPLACE\n"
 
 
-# ---------------------------------------------------------------- evovpo, in a process of its own
+# ---------------------------------------------------------------- evovpo, in its own process
 
 
 def run_evovpo(

@@ -288,7 +288,7 @@ def descendants(pid: int) -> list[int]:
 
 @contextlib.contextmanager
 def running(*arguments: str | Path, files: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Give a batch in a process of its own; `files` limits the size of files, in KiB, as a full disk does."""
+    """Give a batch in its own process; `files` limits the size of files, in KiB, as a full disk does."""
     command = [sys.executable, "-m", "evovpo", "batch", *map(str, arguments)]
     if files is not None:
         command = ["bash", "-c", f'ulimit -f {files}; exec "$@"', "bash", *command]

@@ -38,7 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def apart(name: str, *arguments: str | Path) -> str:
-    """Run a script that kills, or is timed, in a process of its own; return what it prints."""
+    """Run a script that kills, or is timed, in its own process; return what it prints."""
     command = [sys.executable, str(BENCH / name), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

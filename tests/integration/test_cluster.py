@@ -111,7 +111,7 @@ def test_a_batch_that_is_stopped_stores_where_it_is(
 
     monkeypatch.setattr(BatchProgress, "take", stop)
     stopped = evovpo("batch", batch, "--executor", "ray", "--store", "runs.db")
-    assert (stopped.code, "goes on from here" in stopped.err) == (130, True)
+    assert (stopped.code, "continues from here" in stopped.err) == (130, True)
     stored = rows(tmp_path / "runs.db").values()
     assert {status for status, _, _ in stored} == {"interrupted"}
     assert any(history for _, _, history in stored)

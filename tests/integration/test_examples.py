@@ -1,4 +1,4 @@
-"""The examples of the documentation run as they are, each in a folder of its own and without a network."""
+"""The examples of the documentation run as they are, each in its own folder and without a network."""
 
 import os
 import subprocess

@@ -45,7 +45,7 @@ SEARCH = [
 
 @contextmanager
 def running(*arguments: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in a process of its own, which ends with the block."""
+    """A command in its own process, which ends with the block."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, **options}
     with subprocess.Popen([sys.executable, "-m", "evovpo", *arguments], text=True, **options) as process:
         try:
@@ -243,7 +243,7 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: P
         wait_until(lambda: has_proposed(store))
         process.send_signal(number)
         assert process.wait(timeout=LONG) == 130
-    assert "To go on:  evovpo resume" in said.read_text()
+    assert "To continue:  evovpo resume" in said.read_text()
     with Store.open(str(store)) as opened:
         assert opened.run(str(opened.newest_run())).status is RunStatus.INTERRUPTED
 

@@ -1,4 +1,4 @@
-"""Models that judge programs beside the evaluator: metrics as OpenEvolve itself makes of their answers."""
+"""Models that judge programs besides the evaluator: metrics as OpenEvolve itself makes of their answers."""
 
 import asyncio
 import logging

@@ -254,7 +254,7 @@ def test_a_training_that_ended_is_not_made_again(place: Place, monkeypatch: pyte
 
 
 def killed(work: Callable[[], object]) -> None:
-    """Do some work in a process of its own, which must end by SIGKILL."""
+    """Do some work in its own process, which must end by SIGKILL."""
     child = os.fork()
     if child == 0:
         try:
@@ -306,7 +306,7 @@ def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, traine
     model = (place.model / "model.safetensors").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * model, hard))
     try:
-        with pytest.raises(TrainingError, match=r"step-00000002\.pt cannot be written .*make room.* goes on"):
+        with pytest.raises(TrainingError, match=r"step-00000002\.pt cannot be written .*make room.* continues"):
             place.retrain()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -161,7 +161,7 @@ def test_ctrl_c_says_how_to_go_on_and_exits_with_130(evovpo: Shell, monkeypatch:
         patch.setattr(retrain, "publish_policy", interrupted)
         answer = evovpo("retrain", "latest", "--json")
     assert (answer.code, answer.out) == (130, "")
-    assert "same command goes on" in answer.err
+    assert "same command continues" in answer.err
     assert evovpo("retrain", "latest", "--json").json["policy_version"] == 1
 
 

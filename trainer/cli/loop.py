@@ -139,7 +139,7 @@ def loop(
                 turns.take(rounds)
                 result, comparison = compare(turns, rounds)
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, "Stopped. All that was done is stored; the same command goes on.")
+            leave(Exit.STOPPED, "Stopped. All results are stored; the same command continues.")
         picture = options.written_to(png, f"loop-{plan.id}.png")
         if comparison is not None:
             write_before_after_png(picture, *comparison)

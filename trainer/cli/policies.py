@@ -31,7 +31,7 @@ Imitate = Annotated[
     ),
 ]
 Policies = Annotated[
-    Path | None, option("FOLDER", "Folder of the policy versions.", default="policies, beside the database")
+    Path | None, option("FOLDER", "Folder of the policy versions.", default="policies, next to the database")
 ]
 Servers = Annotated[
     list[str] | None,
@@ -170,7 +170,7 @@ def retrain(
                     watch=TrainingCallbacks(planned, bar.stepped, bar.guarded),
                 )
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+            leave(Exit.STOPPED, "Stopped. The same command continues from the last checkpoint.")
         if as_json:
             print_json(result._asdict())
             return

@@ -50,7 +50,7 @@ def study(
         ),
     ],
     work: Annotated[
-        Path | None, option("FOLDER", "Folder of models and the store.", default="work, beside the report")
+        Path | None, option("FOLDER", "Folder of models and the store.", default="work, next to the report")
     ] = None,
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Run nothing; write the report of the stored results.")
@@ -190,7 +190,7 @@ def _recipe(
             with bar, quiet():
                 run_recipe(recipe, out, told)
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+            leave(Exit.STOPPED, "Stopped. The same command continues from the last checkpoint.")
     rows = rows_of(recipe, out)
     text = table_of(recipe, rows)
     with write_errors(f"{out}:"):
@@ -218,9 +218,9 @@ def _run(
         try:
             return run_study(found, export, work, processes, bar.show)
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, "Stopped. Finished rows are kept; the same command goes on.")
+            leave(Exit.STOPPED, "Stopped. Finished rows are kept; the same command continues.")
         except (EvovpoError, OSError) as error:
-            say("The study stopped. Finished rows are kept; the same command goes on.", stderr=True)
+            say("The study stopped. Finished rows are kept; the same command continues.", stderr=True)
             if isinstance(error, StoreError):
                 leave(Exit.CUT_OFF, f"error: {error}")
             raise

@@ -176,7 +176,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
         with bar if is_main else contextlib.nullcontext(), quiet():
             found = run(asked, told)
     except KeyboardInterrupt:
-        leave(Exit.STOPPED, "Stopped. The same command goes on from the last checkpoint.")
+        leave(Exit.STOPPED, "Stopped. The same command continues from the last checkpoint.")
     if not is_main:
         return
     if as_json:

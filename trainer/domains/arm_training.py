@@ -76,7 +76,7 @@ class TrainingBudget(Part):
 def ask(
     domain: TaskFamily, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
 ) -> SampleRequest:
-    """Return the request for completions of so many answers to a task, at temperature 1."""
+    """Return the request for completions with `answers` answers to a task, at temperature 1."""
     prompt_ids = domain.prompt_ids(task, answers, parent)
     return SampleRequest(prompt_ids, seed, tuple(range(completions)), 1.0, domain.max_tokens(answers))
 
@@ -133,7 +133,7 @@ def train(
     """Return the trained model and the figures of its steps.
 
     Each step samples P prompts, judges the answers, and makes the arm's updates. Raises `DivergedError` if
-    a step is not finite, and `ConfigError`, before anything is spent, for prompts that the domain lacks.
+    a step is not finite, and `ConfigError`, before anything is spent, for unsupported prompts.
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(

@@ -32,7 +32,7 @@ def open_domain(
     tasks: int | None = None,
     dates: str = "",
 ) -> Domain:
-    """Return the domain of a name, its prompts asking for so many answers.
+    """Return the domain of a name, with prompts that ask for `answers` answers.
 
     `name` is one of `GENERATED`, which take no data, or one of `FILE_DOMAINS`, which read the file `data` (or
     several, with commas between them); or the path of a Python file (`trainer/domains/text/yours.py`), with

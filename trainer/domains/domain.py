@@ -71,7 +71,7 @@ class Domain:
         if list(tokenizer(text)["input_ids"]) != list(load_tokenizer(self.start_model)(text)["input_ids"]):
             advice = "train on maze-words, " if self.name.startswith("maze") else ""
             raise ConfigError(
-                f"the domain {self.name} is asked and answered in the tokens of its own start model, and "
+                f"the domain {self.name} needs the tokens of its own start model, and "
                 f"this model has others; {advice}leave out --model, or take a domain in words "
                 "(docs/domains.md)"
             )

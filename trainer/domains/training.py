@@ -1,7 +1,7 @@
 """On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers take.
 
 A training lies in one folder: the trained model, `training.json` with what was asked for and what came of it,
-and the last checkpoints. Asked for again, it goes on from the last one.
+and the last checkpoints. A repeated call continues from the last one.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from trainer.objectives import find_objective
 
 TRAINING_FILE = "training.json"
 ADAPTER = "adapter"
-"""Folder of the LoRA adapter, beside the merged weights."""
+"""Folder of the LoRA adapter, next to the merged weights."""
 _BUNDLED_TASKS = 1000
 _RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
 """Learning rates by default: of the small bundled models, and of large ones."""
@@ -172,7 +172,7 @@ _OPTIONS = {
     "output_dir": "--output", "max_steps": "--steps", "seed": "--seed", "objective": "--objective",
     "answers_per_chain": "--answers", "num_generations": "--rollouts",
 }  # fmt: skip
-"""What a setting of `VPOConfig` is called on the command line, where it has an option of its own."""
+"""Command-line names of the settings of `VPOConfig` that have their own option."""
 
 
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A recipe: one domain, one model and several objectives in a file, each trained under several seeds.
 
 `evovpo train --config FILE --arm NAME` makes one of its trainings, `evovpo study FILE` all of them, with a
-table. A training is one of `trainer.domains.training`, in a folder of its own: what is there is not made
+table. A training is one of `trainer.domains.training`, in its own folder: what is there is not made
 again. Those of the VPO paper are in `trainer/recipes/paper/`.
 """
 
@@ -75,15 +75,15 @@ class Recipe(Part):
     ks: Numbers = (1, 3, 10, 30)
     seeds: Positive = 1
     reference: str = ""
-    """The arm that the others are compared with, beside the start model."""
+    """The arm that the others are compared with, in addition to the start model."""
     accelerate: str = ""
-    """Configuration file of `accelerate launch`, beside the recipe; empty trains in this process."""
+    """Configuration file of `accelerate launch`, next to the recipe; empty trains in this process."""
     settings: Mapping[str, Any] = {}
     """Of `VPOConfig`."""
     sampling: Mapping[str, Any] = {}
     """How answers are sampled before and after: temperature, top_p, top_k, repetition_penalty."""
     paper: Mapping[str, Any] = {}
-    """What the paper reports; it is printed beside the figures."""
+    """The figures of the paper, printed next to the measured ones."""
     machine: Machine = Machine()
     arms: tuple[RecipeArm, ...] = Field((), strict=False)
 
@@ -171,7 +171,7 @@ def _check_machine(recipe: Recipe) -> None:
     if wanted > found and not config.get("use_cpu"):
         raise ConfigError(
             f"{recipe.accelerate}: expected {wanted} GPUs, found {found}; name another file with --set "
-            "accelerate=FILE (one-gpu.yaml lies beside the recipes), or train in this process with "
+            "accelerate=FILE (one-gpu.yaml lies next to the recipes), or train in this process with "
             "--set accelerate="
         )
 

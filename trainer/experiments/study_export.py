@@ -1,4 +1,4 @@
-"""The compact export of a study: what every finished training and search came to, one JSON line each.
+"""The compact export of a study: the result of every finished training and search, one JSON line each.
 
 An answered test task is a line among the searches, with `test tasks` as its strategy.
 Rows are appended as they come and never changed; whatever has a row is not computed again, on this machine
@@ -42,7 +42,7 @@ def task_name(number: int) -> str:
 
 
 class Export:
-    """Rows of one study, in a folder beside its file."""
+    """Rows of one study, in a folder next to its file."""
 
     def __init__(self, folder: Path, *, is_read_only: bool = False) -> None:
         """Read the rows; read only while another process may append some: what it writes is left alone."""

@@ -1,4 +1,4 @@
-"""Runs what a study lacks, stage by stage: tuning, trainings, searches; every stage goes on where it was.
+"""Runs the missing parts of a study: tuning, trainings, searches; each stage continues where it stopped.
 
 Searches are ordinary batch cells in one store, of which each gives a row as it ends. Seed i of an arm that
 was trained is its training i, searched with run seed i; seed i of a given model is run seed i. A search

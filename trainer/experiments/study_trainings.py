@@ -106,7 +106,7 @@ class TrainingJob:
 
 
 def finish(jobs: Sequence[TrainingJob], processes: int, take: Callable[[str, Any], None]) -> list[Any]:
-    """Do jobs of different names, and return what each gives; `take` is told each name and that as it ends.
+    """Do jobs with different names and return their results; `take` is called with each name and result.
 
     Raises `TrainingError` for one whose process is ended from outside again and again.
     """
@@ -203,7 +203,7 @@ def run_trainings(
 def run_tests(
     study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
 ) -> None:
-    """Let every model that lacks a row of a test task answer all of them."""
+    """Let every model with a missing row answer all test tasks."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests = [
         TrainingJob(

@@ -242,7 +242,7 @@ class VPOTrainer(HookedTrainer):
         raise TrainingError(
             f"none of the {judged} completions of the first batch that could be judged earned anything, so "
             "nothing can be learned from them; look at one, and teach the model the form of an answer, take "
-            "easier prompts or more rollouts, or go on with --set check_first_batch=false.\n"
+            "easier prompts or more rollouts, or continue with --set check_first_batch=false.\n"
             f"Prompt:\n{asked[-1500:]}\nCompletion:\n{said[:1500]}"
         )
 

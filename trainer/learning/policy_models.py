@@ -144,7 +144,7 @@ def _owner_of(folder: Path) -> str:
 
 
 def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
-    """Write the folder of a version beside its place and rename it; what exists under its name is whole.
+    """Write the folder of a version under another name and rename it, so that it is always complete.
 
     Raises `PublishError`, leaving nothing, if it cannot be written or something else is there.
     """

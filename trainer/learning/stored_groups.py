@@ -115,7 +115,7 @@ class GroupReader(NamedTuple):
     start_version: int
     staleness_limit: int
     joined_rollouts: int = 0
-    """Groups of one prompt are joined until each has so many rollouts."""
+    """Groups of the same prompt are joined up to this number of rollouts."""
 
 
 def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
@@ -251,7 +251,7 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
     """Return the end of an error about groups of which none is left: how many went why, and what to do."""
     if not total:
-        return "it has no complete group yet; let the search go on, or name another run"
+        return "it has no complete group yet; let the search continue, or name another run"
     ordered = sorted(skipped.items(), key=lambda item: -item[1])
     counts = ", ".join(f"{count} {reason}" for reason, count in ordered)
     return f"of {total} groups none is left ({counts}); {_REMEDIES[ordered[0][0]]}"

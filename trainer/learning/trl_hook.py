@@ -75,6 +75,6 @@ class HookedTrainer(GRPOTrainer):
 
 
 def check_hook() -> None:
-    """Raise `TrainingError` where TRL lacks the hook."""
+    """Raise `TrainingError` if TRL does not have the hook."""
     if not hasattr(GRPOTrainer, HOOK):
         raise changed(f"GRPOTrainer has no {HOOK}")

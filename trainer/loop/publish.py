@@ -1,9 +1,9 @@
 """Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
 
-A row of `policy_versions` means "servable". So the folder is written beside its place and renamed; what was
-written is loaded afresh and must give the trainer's log-probabilities of a fixed text; every server must
-give them too; only then the row is added and the version served. A process killed anywhere in between
-leaves at most a folder without a row, which the next publication removes.
+A row of `policy_versions` means "servable". So the folder is written under another name and renamed, then
+loaded again and compared with the trainer's log-probabilities of a fixed text, here and by every server.
+Only then the row is added and the version served. A process that is killed in between leaves at most a
+folder without a row, which the next publication removes.
 
 One process publishes into a policies folder at a time (the trainer holds its lock). Left out: whether a
 version is any good, which `trainer/loop/probe.py` asks.
@@ -40,7 +40,7 @@ def publish_policy(
     policies: Path,
     targets: Sequence[VLLMServer] = (),
 ) -> PolicyVersion:
-    """Write a trained model as the next policy version and store it; searches go on with the served one.
+    """Write a trained model as the next policy version and store it; searches still use the served one.
 
     Of a PEFT model only the adapter is written, and every target offers it from now on; its base must lie in
     a folder. Full weights, which would replace the served ones, reach the targets with `serve_policy`.

@@ -129,7 +129,7 @@ def retrain(
 
 
 def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
-    """Return what a training would come to, as far as it is known before; planning took so many seconds."""
+    """Return the result that a training would have, as far as it is known; `seconds` is the planning time."""
     return RetrainResult(
         policy_version=None,
         objective=plan.training.objective,
@@ -154,7 +154,7 @@ def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
 
 
 def default_policies(store: Store) -> Path:
-    """Return the policies folder of a store: beside its file, or in the current directory for a server."""
+    """Return the policies folder of a store: next to its file, or in the current directory for a server."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 
@@ -195,7 +195,7 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
 
 
 def _write_targets(path: Path, plan: TrainingPlan) -> None:
-    """Keep beside a training what it imitated, and where that came from."""
+    """Store the imitated programs and their sources with a training."""
     rows = [target._asdict() | {"rows": len(target.rows)} for target in plan.targets.found]
     if rows:
         with writing(path):

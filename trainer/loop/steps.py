@@ -1,8 +1,8 @@
 """Makes the steps of a planned training from the last checkpoint on, and checks that the data fit the model.
 
-A checkpoint is written beside its place, flushed, and renamed: what has a final name is whole. It holds the
-number of steps made and what `Updater.state_dict` gives; all other state (order of groups, weightings, noise)
-derives from the seed and the step. The store needs nothing from here: what is lost is time.
+A checkpoint is written under another name, flushed and renamed, so it is always complete. It holds the number
+of steps made and `Updater.state_dict`; all other state (order of groups, weightings, noise) derives from the
+seed and the step. Without a checkpoint only time is lost.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _WARMUP_STEPS = 3
 CHECKPOINT_STEPS = 10
 """Steps between two checkpoints."""
 MOMENTS_FILE = "moments.pt"
-"""In the folder of a training: the optimiser's state at its end, from which one of its version goes on."""
+"""File in the folder of a training: the final state of the optimiser, which a later training continues."""
 
 
 def make_steps(
@@ -201,5 +201,5 @@ def writing(path: Path, *, is_kept: bool = False) -> Iterator[None]:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise TrainingError(
             f"{path} cannot be written ({error}): make room, or mend what else it is, and give the same "
-            "command again; the training goes on from its last checkpoint"
+            "command again; the training continues from its last checkpoint"
         ) from error

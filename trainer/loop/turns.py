@@ -34,7 +34,7 @@ class LoopWatch(TrainingCallbacks):
     searched: Callable[[Outcome], None] = ignore
     trained: Callable[[RetrainResult], None] = ignore
     not_trained: Callable[[str], None] = ignore
-    """Why a training came to nothing; the loop goes on with the version that is served."""
+    """Why a training failed; the loop continues with the served version."""
     measured: Callable[[str, int, int], None] = ignore
     """What is measured at the end, problems done, of how many."""
 
@@ -99,7 +99,7 @@ class Turns:
             )
 
     def search_problem(self, number: int, index: int) -> Outcome:
-        """Start the run of one problem in a round, or take it up again; return what it has come to."""
+        """Start or resume the run of one problem in a round; return its outcome."""
         loop, problem = self.loop, self.loop.searched[index]
         self.watch.searching(number, index, problem)
         outcome = start_or_resume(

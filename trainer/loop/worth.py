@@ -169,7 +169,7 @@ def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any])
         for name, task in tasks.items():
             on_message(TaskDone(name, task.run(ignore)))
     elif failed := run_all(list(tasks.values()), turns.jobs, on_message):
-        raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command goes on")
+        raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command continues")
     return [found[name] for name in tasks]
 
 

@@ -43,7 +43,7 @@ _LOG_EVERY = 50
 
 @dataclass(frozen=True)
 class PretrainConfig:
-    """The whole recipe; stored beside the weights."""
+    """The whole recipe; stored next to the weights."""
 
     hidden_size: int = 128
     layers: int = 5

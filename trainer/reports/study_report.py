@@ -1,4 +1,4 @@
-"""The report of a study: tables in Markdown, pictures, and all figures as JSON, beside the study's file."""
+"""The report of a study: tables in Markdown, pictures, and all figures as JSON, next to the study's file."""
 
 import itertools
 import json

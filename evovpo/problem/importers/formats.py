@@ -19,7 +19,7 @@ from evovpo.problem.importers.mbpp import MbppRecord
 MOST_COMPONENTS = 16
 """More tests than this are dealt out to as many components (see `evovpo/analysis/grouping.py` for why)."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
-"""Of a task with so many equality tests and none held out by its file, every fourth test is held out."""
+"""From this number of equality tests on, every fourth is held out if the file holds out none."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
 """For all tests of a task together: what the benchmarks allow for a task or less."""
 

@@ -113,7 +113,7 @@ def is_table(name: str | Path) -> bool:
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task of the column `output` (default: the last), and what became of the rows of the table.
+    """Return the task of the column `output` (default: the last), and how the rows of the table were used.
 
     Programs get `inputs` (default: all other columns). Of the distinct rows, in an order drawn with seed 0,
     those are trained on that come first in their form, and the next ones are held out. Raises `ProblemError`.
@@ -191,7 +191,7 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
 def write_table(
     path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
 ) -> tuple[Path, str]:
-    """Write the problem of a table, as `table_task` has it; return its folder, and what became of the rows.
+    """Write the problem of a table, as `table_task` makes it; return its folder, and how the rows were used.
 
     Without `folder` it is one in `evovpo-out`, named after the table and what the task holds, and used as it
     is where it is there. Raises `ProblemError`.

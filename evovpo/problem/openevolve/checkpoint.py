@@ -190,7 +190,7 @@ def _number(folder: Path) -> int:
 
 
 def _name(folder: Path) -> str:
-    """Return what the run was about: the first folder above that has a name of its own."""
+    """Return the name of the project: the first folder above with a specific name."""
     for parent in folder.parents:
         if parent.name not in ("checkpoints", "openevolve_output", "output", ""):
             return parent.name

@@ -82,7 +82,7 @@ class OpenEvolveEvaluator:
         return ()
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
-        """Return what a model is told beside the numbers, each part capped; untrusted text."""
+        """Return the feedback for a model besides the numbers, each part cut to size; untrusted text."""
         detail = _tail(answer.detail, MESSAGE_CHARACTERS)
         parts = [f"{answer.status}: {detail}" if detail else str(answer.status)]
         if answer.status is Status.OK:
@@ -100,7 +100,7 @@ class OpenEvolveEvaluator:
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
     """Return what the sandbox is to run, or none for a program that should be a folder and is not one.
 
-    The file has a name that no file beside the evaluator has, because evaluators import it by name. With
+    The file has a name that no file next to the evaluator has, because evaluators import it by name. With
     `thresholds` the stages are called one after another, else `evaluate`.
     """
     name = f"program_{program.id}"

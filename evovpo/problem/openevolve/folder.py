@@ -21,7 +21,7 @@ _CONFIGS = ("config.yaml", "config.yml")
 _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
-"""Endings of files that lie beside an initial program and are none, though named like one."""
+"""Suffixes of files that are named like an initial program but are not one."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
 """What a folder with results of a run holds, whatever its name."""
@@ -160,7 +160,7 @@ def _the_evaluator(folder: Path) -> Path:
 
 
 def _signs(folder: Path) -> list[str]:
-    """Return the names in a folder that only an OpenEvolve project has beside its evaluator."""
+    """Return the names in a folder that only an OpenEvolve project has next to its evaluator."""
     patterns = ("initial_program", "initial_program.*", "init_program.*", *_CONFIGS)
     return sorted({path.name for pattern in patterns for path in folder.glob(pattern)})
 
@@ -206,7 +206,7 @@ def _program(path: Path) -> Program:
     if len(files) > _MOST_BUNDLED_FILES:
         raise ProblemError(
             f"{path}: expected at most {_MOST_BUNDLED_FILES} files, found {len(files)}; a program is shown "
-            "to a model as one text, so move what is not to be changed beside the evaluator"
+            "to a model as one text, so move what is not to be changed next to the evaluator"
         )
     return Program(pack(files))
 

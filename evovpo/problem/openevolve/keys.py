@@ -104,7 +104,7 @@ _REASONS = {
     "the usual SEARCH/REPLACE form is read": "diff_pattern",
     "any improvement counts": "convergence_threshold",
     "search.target and search.patience look at the best program": "early_stopping_metric",
-    "each evaluation has a process of its own": "max_tasks_per_child",
+    "each evaluation has its own process": "max_tasks_per_child",
     "only OpenAI-compatible servers are asked": (
         "llm.provider llm.init_client llm.max_ai_credits llm.allow_all_tools llm.manual_mode"
     ),
@@ -153,5 +153,5 @@ OF_MODEL = {
     "top_p": "top_p",
     "reasoning_effort": "extra",
 }
-"""What a model may have of its own: their name, ours."""
+"""Settings that each model can have: OpenEvolve's name, ours."""
 NO_SETTING = "no setting of OpenEvolve's; it ignores it too"

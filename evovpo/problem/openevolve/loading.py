@@ -124,7 +124,7 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return what a version hashes beside a problem: files, declarations, openings and models that judge.
+    """Return what a version hashes besides the problem: files, declarations, permissions and judging models.
 
     Declarations are the same for what is not said and for what is usual.
     """

@@ -58,7 +58,7 @@ class OpenEvolveSettings(NamedTuple):
         return {**sections, **({"models": list(self.models)} if self.models else {})}
 
     def remarks(self, name: str) -> list[str]:
-        """Return what became of how many keys, if any; `name` is what the user called the project."""
+        """Return how many keys have which effect, if any; `name` is the project as the user named it."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])

@@ -5,7 +5,7 @@ A frame is its length (4 bytes, little-endian) and one JSON object. First the ca
 `{"call": name, "args": [...], "kwargs": {...}}`, and the candidate answers `{"out": value}` or
 `{"exc": type, "msg": text}`. Values are JSON; numpy's arrays pass as `{"$array": [dtype, shape, base64]}`.
 
-`serve` runs in the candidate's process and is not trusted; `SocketModule` runs beside the evaluator and reads
+`serve` runs in the candidate's process and is not trusted; `SocketModule` runs in the evaluator and reads
 strictly: finite numbers, integers of at most 40 digits, frames of limited length.
 """
 

@@ -152,7 +152,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
 
 
 def copy_project(settings: Settings) -> None:
-    """Put into the private folder what lies beside the evaluator, as copies or as links."""
+    """Put into the private folder what lies next to the evaluator, as copies or as links."""
     for name, source, is_link in settings["copied"]:
         path = Path(settings["work"], name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ def chat(text: str) -> dict[str, Any]:
 
 
 def asked(form: str, answers: int) -> str:
-    """Return the part of a prompt that asks for so many answers, each in the given form."""
+    """Return the part of a prompt that asks for `answers` answers, each in the given form."""
     if answers == 1:
         return f"Think briefly, then write your answer in this form:\n{form}"
     return (
@@ -39,7 +39,7 @@ def asked(form: str, answers: int) -> str:
 
 
 def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
-    """Return what stands in the only `<tag>...</tag>` of a text; raises `AnswerError` if it is not clear.
+    """Return the content of the only `<tag>...</tag>` of a text; raises `AnswerError` if it is ambiguous.
 
     Nothing that matches `foreign`, delimiters of other parts, may stand in it.
     """

@@ -101,7 +101,7 @@ def _calls(text: str) -> list[ToolCall]:
 
 
 def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards:
-    """Return what the calls of an answer are worth beside the gold ones: names, keys, values."""
+    """Return the rewards of an answer's calls compared with the gold ones: names, keys, values."""
     if not found and not gold:
         return (1.0, 1.0, 1.0)
     names = multiset_f1(*([normalised(one.name, False) for one in calls] for calls in (found, gold)))
