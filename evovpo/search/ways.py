@@ -109,8 +109,8 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "climb": Way(climb, 0.92, 0.07),
-    "specialist": Way(specialist, 0.0, 0.85),
+    "climb": Way(climb, 0.92, 0.32),
+    "specialist": Way(specialist, 0.0, 0.60),
     "explore": Way(explore, 0.03, 0.03),
     "combine": Way(combine, 0.02, 0.02),
     "repair": Way(repair, 0.02, 0.02),
