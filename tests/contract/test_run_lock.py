@@ -1,8 +1,6 @@
 """Two processes never search one run."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,25 +21,6 @@ with only_searcher("store", "run"):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-def test_a_run_that_another_process_holds_is_refused_until_that_ends() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with (
-            pytest.raises(StoreError, match=f"run run is being searched by process {other.pid}"),
-            only_searcher("store", "run"),
-        ):
-            pass
-        with only_searcher("store", "another"), only_searcher("other store", "run"):
-            pass
-        other.kill()
-        other.wait()
-        with only_searcher("store", "run"):
-            pass
 
 
 def test_the_lock_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import CONFIGS, CONTEXT, END_ID, VOCABULARY, tiny_model
+from tiny_models import CONFIGS, END_ID, VOCABULARY, tiny_model
 
 from evovpo.errors import PolicyError
 from evovpo.proposers.sampler import (
@@ -103,15 +103,6 @@ def test_requests_with_one_prompt_and_other_seeds_get_other_replies() -> None:
     assert len({a.token_ids, b.token_ids, c.token_ids, d.token_ids}) == 4
 
 
-def test_completions_come_in_the_order_of_the_indices() -> None:
-    weights = Weights(tiny_model())
-    request = SampleRequest((5, 6, 7), 1, (0, 1, 2), 1.0, 10)
-    forward = sample(weights, [request], NEVER)[0]
-    backward = sample(weights, [request._replace(indices=(2, 1, 0))], NEVER)[0]
-    for one, other in zip(forward, reversed(backward), strict=True):
-        assert_same_reply(one, other)
-
-
 def test_a_reply_ends_with_its_first_end_token() -> None:
     weights = Weights(tiny_model())
     free = SampleRequest((5, 6, 7), 1, tuple(range(8)), 1.0, 40)
@@ -122,18 +113,6 @@ def test_a_reply_ends_with_its_first_end_token() -> None:
         assert ended.is_stopped == bool(ends)
         assert ended.token_ids == whole.token_ids[: ends[0] + 1 if ends else 40]
         assert len(ended.logprobs) == len(ended.token_ids)
-
-
-def test_a_reply_without_end_token_stops_at_its_limit() -> None:
-    request = SampleRequest((5, 6, 7), 1, (0, 1), 1.0, 6)
-    for completion in sample(Weights(tiny_model()), [request], NEVER)[0]:
-        assert (len(completion.token_ids), completion.is_stopped) == (6, False)
-
-
-def test_a_reply_stops_where_the_context_ends() -> None:
-    request = SampleRequest((5,) * (CONTEXT - 4), 1, (0,), 1.0, 50)
-    completion = sample(Weights(tiny_model()), [request], NEVER)[0][0]
-    assert (len(completion.token_ids), completion.is_stopped) == (4, False)
 
 
 def test_a_low_temperature_chooses_the_most_likely_tokens(model: Any) -> None:

@@ -1,5 +1,6 @@
 """A run that an earlier version's search began: it opens, shows, and goes on as a new part."""
 
+import gzip
 import logging
 import sqlite3
 from pathlib import Path
@@ -13,7 +14,7 @@ from evovpo.store import Store
 from evovpo.store.database import upgrade
 from evovpo.types import Prompt
 
-OLDER = Path(__file__).parents[1] / "golden" / "store_0007.sql"
+OLDER = Path(__file__).parents[1] / "golden" / "store_0007.sql.gz"
 """Written by the version before the search learned how to ask: 40 of 60 evaluations, then paused."""
 
 
@@ -21,7 +22,7 @@ OLDER = Path(__file__).parents[1] / "golden" / "store_0007.sql"
 def url(tmp_path: Path) -> str:
     """A store with the older run, upgraded."""
     with sqlite3.connect(tmp_path / "older.db") as connection:
-        connection.executescript(OLDER.read_text(encoding="utf-8"))
+        connection.executescript(gzip.decompress(OLDER.read_bytes()).decode())
     address = f"sqlite:///{tmp_path / 'older.db'}"
     upgrade(address)
     return address

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,7 +142,7 @@ def test_the_selection_says_what_was_asked_and_kept() -> None:
 
 
 def pilot_rows() -> dict[str, Any]:
-    lines = (FAMILY / "pilot.jsonl").read_text().splitlines()
+    lines = gzip.decompress((FAMILY / "pilot.jsonl.gz").read_bytes()).decode().splitlines()
     return {row["task"]: row["searches"] for row in map(json.loads, lines)}
 
 
