@@ -169,6 +169,10 @@ def test_a_dry_run_shows_what_would_be_trained_on_and_writes_nothing(
     start = load_folder(Path(parts["model"]))
     assert found["parameters"] == sum(one.numel() for one in start.parameters())
     assert found["memory_bytes"] > 20 * found["parameters"]
+    shorter = (*command, "--set", "k=2", "--steps=10", "--set", "max_completion_length=2", "--json")
+    short = Shell(capsys)(*shorter).json
+    assert short["tokens"] <= short["most_tokens"] == 10 * 8 * 4 * 2
+    assert short["memory_bytes"] < found["memory_bytes"]
     assert not list(tmp_path.iterdir())
 
 

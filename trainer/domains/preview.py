@@ -10,7 +10,7 @@ from evovpo.analysis.doctor.findings import diagnose
 from evovpo.analysis.doctor.sample_figures import Sample, sample_of
 from evovpo.judging.measure import without_repeats
 from trainer.domains.domain import Domain
-from trainer.domains.sampling import JudgedCompletion, complete, load_policy
+from trainer.domains.sampling import JudgedCompletion, complete, load_policy, prompt_ids
 from trainer.domains.training import TrainingRequest
 
 _PROMPTS, _SHOWN = 8, 3
@@ -21,11 +21,14 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
 
     Tokens are those of completions as long as these, and at most; memory is a rough sum for one device of
     weights, gradients and Adam's moments in float32, the KL reference, and the activations of one batch: two
-    rows of logits a token, and of each layer one row with checkpointing or 16 without. Raises as
+    rows of logits for each token of a completion, and for each token of the longest prompt and completion one
+    row a layer with checkpointing or 16 without. Of one step on a CPU this was 12 % too low with 9 million
+    parameters and 9 % too high with 50 million. Raises as
     `trainer.domains.training.train`, and writes nothing.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)
+        domain = replace(domain, max_tokens=min(domain.max_tokens, config.max_completion_length or 0))
         policy = load_policy(str(folder))
         rows = domain.prompts[:_PROMPTS]
         found = complete(policy, domain, rows, replace(asked.ask(config), completions=asked.rollouts))
@@ -33,7 +36,9 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
         length = np.mean([one.tokens for completions in found for one in completions])
         parameters = sum(weights.numel() for weights in policy.model.parameters())
         held = memory_bytes(parameters, lora=bool(asked.lora), has_reference=bool(config.beta))
-        shape, batch = policy.model.config, config.per_device_train_batch_size * domain.max_tokens
+        shape, batch = policy.model.config, config.per_device_train_batch_size
+        template: Any = config.chat_template_kwargs or {}
+        asking = max(len(prompt_ids(policy.tokenizer, row["prompt"], template)) for row in rows)
         width = shape.hidden_size * shape.num_hidden_layers * (1 if config.gradient_checkpointing else 16)
         sample = _sample(domain, found)
         diagnosis = diagnose(sample) if len(sample.different_N_D) else None
@@ -55,7 +60,8 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
             "tokens": round(float(length) * sampled),
             "most_tokens": domain.max_tokens * sampled,
             "parameters": parameters,
-            "memory_bytes": held + 4 * batch * (2 * shape.vocab_size + width),
+            "memory_bytes": held
+            + 4 * batch * (2 * shape.vocab_size * domain.max_tokens + width * (asking + domain.max_tokens)),
         }
 
 

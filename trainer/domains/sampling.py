@@ -117,7 +117,7 @@ def complete(
         policy.model.eval()
         for first in range(0, len(rows), per_batch):
             batch = rows[first : first + per_batch]
-            prompts = [_prompt_ids(policy.tokenizer, row["prompt"], ask.template) for row in batch]
+            prompts = [prompt_ids(policy.tokenizer, row["prompt"], ask.template) for row in batch]
             if not all(prompts):
                 raise PolicyError(
                     f"{policy.tokenizer.name_or_path}: its tokenizer makes no token of a prompt of "
@@ -132,7 +132,8 @@ def complete(
     return found
 
 
-def _prompt_ids(tokenizer: Any, prompt: Any, template: Mapping[str, Any]) -> list[int]:
+def prompt_ids(tokenizer: Any, prompt: Any, template: Mapping[str, Any]) -> list[int]:
+    """Return the tokens of a prompt; raises `PolicyError` where the chat template refuses it."""
     text = as_text(prompt, tokenizer)
     if isinstance(text, str):
         return list(tokenizer(text)["input_ids"])
