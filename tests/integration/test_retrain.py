@@ -306,7 +306,9 @@ def test_a_full_disk_is_one_clear_error_and_costs_only_time(place: Place, traine
     model = (place.model / "model.safetensors").stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (2 * model, hard))
     try:
-        with pytest.raises(TrainingError, match=r"step-00000002\.pt cannot be written .* the training continues"):
+        with pytest.raises(
+            TrainingError, match=r"step-00000002\.pt cannot be written .* the training continues"
+        ):
             place.retrain()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

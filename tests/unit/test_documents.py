@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 DOCUMENTS = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
 PATH = re.compile(
-    r"(?<![\w./-])(?:evovpo|trainer|tests|docs|problems)/[\w./-]*\.(?:py|md|toml|json|png|sh)\b"
+    r"(?<![\w./-])(?:evovpo|trainer|tests|docs|problems)/[\w./-]*\.(?:py|md|toml|json|png|sh)\b(?!\.\w)"
 )
 MODULE = re.compile(r"python3? -m ((?:evovpo|trainer)[\w.]*)")
 
