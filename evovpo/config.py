@@ -224,7 +224,7 @@ class ModelConfig(Section):
         return self.price_in > 0 or self.price_out > 0
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return what a request cost, or none without a price or where the server does not count."""
+        """Return what a request cost, or None without a price or where the server does not count."""
         if not self.has_price or prompt_tokens is None or completion_tokens is None:
             return None
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
@@ -378,7 +378,7 @@ class Config(Tree):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigError(
-                f"models.name: {twice[0]!r} is there {names.count(twice[0])} times; replies are told apart "
+                f"models.name: {twice[0]!r} is there {names.count(twice[0])} times; replies are identified "
                 "by it: keep one of them and add up the weights"
             )
         if self.models and self.proposer.model:

@@ -383,9 +383,9 @@ class Rollout:
     policy_version: int
     text: str
     token_ids: tuple[int, ...] | None
-    """Completion token ids (T), or none where the backend does not give them."""
+    """Completion token ids (T), or None where the backend does not give them."""
     logprobs: tuple[float, ...] | None
-    """Natural-log probabilities (T) under `sampling`, or none."""
+    """Natural-log probabilities (T) under `sampling`, or None."""
     prompt_token_ids: tuple[int, ...] | None
     sampling: Sampling
     finish_reason: str
@@ -419,10 +419,10 @@ class Call:
     reason: str
     """Why it failed, for example `http 429` or `timeout`; empty for `ok`."""
     prompt_tokens: int | None
-    """As the server counts them, or none where it does not say."""
+    """Tokens as counted by the server, or None if it does not count them."""
     completion_tokens: int | None
     cost: float | None
-    """In the currency of the configured prices, or none without prices."""
+    """Cost in the currency of the configured prices, or None without prices."""
     seconds: float
 
 
@@ -440,7 +440,7 @@ class Candidate:
     program: Program | None = None
     """None when nothing could be read from the slot."""
     token_span: tuple[int, int] | None = None
-    """Half-open range of the rollout's tokens that wrote this answer, or none if unknown."""
+    """Half-open range of the rollout's tokens that wrote this answer, or None if unknown."""
     parents: tuple[Parent, ...] = ()
     text: str = ""
     """The slot's text as written."""
@@ -456,7 +456,7 @@ class Evaluation:
     problem_version: str
     status: Status
     rewards: Rewards | None
-    """D components, or none for a `sandbox_error`; a candidate's fault has zeros."""
+    """D components, or None for a `sandbox_error`; a candidate's fault has zeros."""
     feedback: str
     """Why it failed, capped; untrusted text."""
     seconds: float
@@ -516,7 +516,7 @@ class Group:
     valid_G: tuple[bool, ...]
     """False for a rollout that a persisting sandbox fault took out of the group."""
     programs_G_M: tuple[tuple[str | None, ...], ...] = ()
-    """Program ids, repeated ones too; none where no program could be read. Empty if not loaded."""
+    """Program ids, repeated ones too; None where no program could be read. Empty if not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,7 +530,7 @@ class PolicyVersion:
     parent: int | None
     path: str
     trained_through: str | None = None
-    """Id of the last prompt that it was trained on, or none."""
+    """Id of the last prompt that it was trained on, or None."""
     config_hash: str = ""
     """Id of the training that made it, which hashes configuration and data; empty for a start model."""
     metrics: tuple[tuple[str, float], ...] = ()
@@ -541,7 +541,7 @@ class PolicyEvent:
     """Something that happened to a policy version; the latest serving one says which is served."""
 
     number: int | None
-    """The version, or none for a failure before there was one. A refused version has no row."""
+    """The version, or None for a failure before there was one. A refused version has no row."""
     kind: PolicyEventKind
     detail: str = ""
     """Why, for people."""
@@ -564,9 +564,9 @@ class Training:
     runs: tuple[str, ...]
     """Ids of the runs whose groups it read, in order."""
     after: tuple[str | None, ...]
-    """Per run, the prompt of the last group that it left to earlier trainings, or none for all."""
+    """Per run, the prompt of the last group that it left to earlier trainings, or None for all."""
     through: tuple[str | None, ...]
-    """Per run, the prompt of the last complete group when it began, or none if there was no group."""
+    """Per run, the prompt of the last complete group when it began, or None if there was no group."""
     seed: int
     created_at: str
     """ISO 8601, UTC; for people, never for decisions."""
@@ -598,11 +598,11 @@ class TrainingStep:
     entropy: float
     """Of the next token, in nats."""
     kl: float
-    """To the start model, in nats a token (k3 estimate, Schulman 2020)."""
+    """KL divergence to the start model, in nats per token (k3 estimate, Schulman 2020)."""
     clip_share: float
     """Share of tokens whose importance ratio was clipped or truncated."""
     zero_spread_share: float
-    """Share of groups that taught nothing because their chains scored alike."""
+    """Share of groups without training signal, because all their chains have the same score."""
     staleness: float
     """Policy versions between a rollout's and the start version, mean over rollouts."""
     loss: float
@@ -624,7 +624,7 @@ class Run:
     problem_version: str
     seed: int
     evaluations: int
-    """Budget: the number of proposed candidates. As the settings, that of its latest part (`RunPart`)."""
+    """Budget: the number of proposed candidates, in the latest part of the run (`RunPart`)."""
     config_json: str
     status: RunStatus
     created_at: str

@@ -18,11 +18,11 @@ _FAULT = re.compile(
 )
 """What a line of a feedback has that tells of a failure."""
 NO_SCORE = -math.inf
-"""What a program ranks at that failed, or whose metrics make no finite score: below all others."""
+"""Score of a program that failed or has no finite score: below all others."""
 
 
 def number(value: Json) -> float | None:
-    """Return a metric as a finite number, or none: booleans, text, lists, NaN and infinities are none."""
+    """Return a metric as a finite number, or None: booleans, text, lists, NaN and infinities are none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -136,7 +136,7 @@ class Scored(NamedTuple):
 
 
 def best_combined(scores: Sequence[Scored]) -> Scored | None:
-    """Return the first candidate with the highest `combined_score`, or none if none has such a number."""
+    """Return the first candidate with the highest `combined_score`, or None if none has such a number."""
     return next(iter(combined_curve(scores)[-1:]), None)
 
 

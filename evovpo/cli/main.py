@@ -92,7 +92,7 @@ app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 def mount_commands() -> None:
     """Add the commands that installed packages offer: the trainer's.
 
-    An entry point of `evovpo.commands` names a typer app that imports nothing heavy; doing it twice changes
+    An entry point of `evovpo.commands` names a typer app that imports nothing heavy; a second call changes
     nothing.
     """
     from importlib.metadata import entry_points

@@ -80,8 +80,8 @@ class Cell(NamedTuple):
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
     """Return the batch that `name` names: a TOML file, or a suite (file, folder, bundled name) with defaults.
 
-    With `limit` only the first so many problems. What is wrong is added to `faults`; without that it raises
-    `ConfigError` naming all of it. A file that is no TOML is always raised.
+    With `limit` it has only the first problems. Errors are added to `faults`; without `faults` they are
+    raised together as a `ConfigError`. A file that is not TOML is always an error.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None

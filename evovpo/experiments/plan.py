@@ -24,7 +24,7 @@ from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
-"""What batches change of the defaults: one ask at a time makes a run repeatable; cells run side by side."""
+"""Defaults that batches change: one ask at a time makes a run repeatable; cells run in parallel."""
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
@@ -54,7 +54,7 @@ def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str
 
 
 def _existing_store(url: str | None) -> Store | None:
-    """Return the open store, or none if there is none yet; raises `StoreError` for an unusable one."""
+    """Return the open store, or None if there is none yet; raises `StoreError` for an unusable one."""
     address = parse_url(url)
     if address.get_backend_name() == "sqlite":
         if address.database in (None, "", ":memory:"):
@@ -181,7 +181,7 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)
-    if config.prompt.style == "auto":  # what became of it is stored
+    if config.prompt.style == "auto":  # the resolved style is stored
         config = config.changed(prompt={"style": earlier.prompt.style})
     for name, (was, now) in _comparable(earlier).differences(_comparable(config)).items():
         yield f"{name} = {was!r}, here it is {now!r}" if "." in name else f"other [[{name}]]"

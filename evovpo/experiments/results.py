@@ -305,7 +305,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
 
 
 def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
-    """Return what every row of a run holds: when it was solved, its curve and its tokens."""
+    """Return the common fields of a row: when the run was solved, its curve and its tokens."""
     solved_after = solved_at(summary.curve, len(problem.objectives))
     return {
         "evaluations": summary.proposed,

@@ -151,7 +151,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return some of the names that are known, none where the value is wrong."""
+        """Return some of the names that are known, None where the value is wrong."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -181,7 +181,7 @@ class PartReader:
                 other = folders.setdefault(problem_id(folder), folder)
                 if other != folder:
                     self.add(
-                        f"problems: {other} and {folder} have the same name, by which runs are told apart; "
+                        f"problems: {other} and {folder} have the same name, which identify runs; "
                         "rename one of the folders"
                     )
         return tuple(folders.values())

@@ -157,7 +157,7 @@ def application(
 
 
 async def _guard(token: str | None, request: Request, call_next: RequestResponseEndpoint) -> Response:
-    """Answer a request that is allowed, refuse any other; tell browsers what holds for every answer."""
+    """Answer an allowed request, refuse any other; add the headers of every answer."""
     answer = _refusal(token, request) or await call_next(request)
     answer.headers.update(_HEADERS)
     return answer

@@ -47,7 +47,7 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "length": attrgetter("length"),
     "seconds": lambda line: -line.seconds,
 }
-"""By what programs can be sorted, the lowest key first; `-NAME` turns that round."""
+"""Sort keys of programs, ascending; `-NAME` is descending."""
 
 
 def runs_record(
@@ -408,5 +408,5 @@ def _names(problem: Problem) -> list[str]:
 
 
 def _of(record: Any, *names: str) -> Record:
-    """Return fields of a record; None for each of no record."""
+    """Return fields of a record; all None without a record."""
     return {name: getattr(record, name, None) for name in names}

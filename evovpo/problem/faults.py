@@ -47,7 +47,7 @@ def shown(value: object) -> str:
 
 
 def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
-    """Return the text of a file, or none after adding a fault."""
+    """Return the text of a file, or None after adding a fault."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

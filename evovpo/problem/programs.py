@@ -39,7 +39,7 @@ def check_scorer_source(path: Path, faults: Faults) -> None:
 
 
 def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] | None:
-    """Return the functions that a file defines at its top level, or none after adding a fault."""
+    """Return the functions that a file defines at its top level, or None after adding a fault."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -111,7 +111,7 @@ class _InstructFormat:
         return f"```{program_text.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
 
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
-        """Return the program that an answer is a new version of; None where it is written from nothing."""
+        """Return the program that an answer changes; None if it is written from scratch."""
         raise NotImplementedError
 
     def _judged(

@@ -81,11 +81,11 @@ class PromptFormat(Protocol):
     """Makes prompts for a problem and parses their answers."""
 
     reply_tokens: int
-    """Completion tokens that a reply needs where the configuration does not say."""
+    """Maximum completion tokens unless the configuration sets them."""
     max_rows: int
-    """Training rows that a prompt shows at most."""
+    """Maximum number of training rows in a prompt."""
     rollouts: int
-    """Completions of a prompt where the configuration does not say."""
+    """Completions per prompt unless the configuration sets them."""
     ways: ClassVar[Mapping[str, float]]
     """Shares of the ways to ask at first (`evovpo.search.ways`); empty for the usual ones."""
     others: int

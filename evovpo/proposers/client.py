@@ -47,7 +47,7 @@ _AGAIN = (408, 409, 425, 429)
 _CONNECTIONS = 500
 """About this many requests share a client."""
 CHARACTERS_PER_TOKEN = 4
-"""About so many, where nobody says how many a text has: a prompt that is not sent yet, and some replies."""
+"""Estimate of the characters per token, for prompts before they are sent and replies without counts."""
 _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 
@@ -56,7 +56,7 @@ class _SentRequest(NamedTuple):
     call: Call
     """Its outcome is still open; the reason is empty for an answer."""
     data: object = None
-    """The JSON of an answer, or none for a fault."""
+    """The JSON of an answer, or None for a fault."""
     replies: tuple[ServerReply, ...] = ()
     """What an answer holds; empty for a fault."""
     detail: str = ""
@@ -70,7 +70,7 @@ class _SentRequest(NamedTuple):
 
     @property
     def is_broke(self) -> bool:
-        """True if the account behind the key has nothing left to spend."""
+        """True if the account of the key has no credit left."""
         return self.refusal is not None and self.refusal.code == "insufficient_quota"
 
 

@@ -28,7 +28,7 @@ PLAIN_SOFTMAX: dict[str, float] = {
 """Sampling that a request asks for; vLLM takes what is left out from the model's generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
-"""Fields that OpenAI's own interface lacks: a server that refuses one refuses them all."""
+"""Fields that OpenAI's own API does not have: a server that refuses one refuses them all."""
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}
@@ -145,7 +145,7 @@ def is_too_long(message: str, code: str | None) -> bool:
 
 
 def read_lengths(message: str) -> tuple[int, int] | None:
-    """Return the tokens of the prompt and of the context that a refusal names, or none."""
+    """Return the tokens of the prompt and of the context that a refusal names, or None."""
     prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 

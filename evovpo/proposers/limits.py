@@ -15,11 +15,11 @@ from evovpo.types import Call, Prompt
 _REFUSED_IN_A_ROW = 20
 """Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
 _OTHER_FILES = 256
-"""Files and pipes that a run has open beside its connections."""
+"""Files and pipes that a run has open besides its connections."""
 
 
 def make_room(connections: int) -> None:
-    """Let this process have so many connections. Raises `ConfigError` where the system does not."""
+    """Raise the open-file limit for `connections` sockets. Raises `ConfigError` if the system refuses."""
     wanted = connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -155,7 +155,7 @@ class Gate:
             yield
 
     async def wait_for_minute(self, tokens: int) -> None:
-        """Wait until another request of so many tokens may be sent."""
+        """Wait until a request with this number of tokens may be sent."""
         await self._requests.take()
         await self._tokens.take(tokens)
 

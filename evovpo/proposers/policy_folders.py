@@ -17,7 +17,7 @@ from evovpo.errors import PolicyError
 from evovpo.types import PolicyVersion
 
 POLICY_FILE = "policy.json"
-"""Beside the weights: whose version this is, and its `WarmUp`."""
+"""File next to the weights: the version's identity and its `WarmUp`."""
 ADAPTER_FILE = "adapter_config.json"
 SERVED = "policy-v"
 """Beginning of the names under which servers offer adapters of ours."""
@@ -100,7 +100,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return what was written next to the weights, or none where nothing was (a model from elsewhere).
+    """Return what was written next to the weights, or None where nothing was (a model from elsewhere).
 
     Raises `PolicyError` for a file that cannot be read.
     """

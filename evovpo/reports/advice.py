@@ -20,7 +20,7 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
 def advice(view: RunView, store_option: str = "") -> list[str]:
-    """Return up to three sentences, what is most likely to help first; none for a run solved on all rows.
+    """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
 
     `store_option` names the store in a command.
     """

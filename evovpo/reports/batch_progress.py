@@ -80,7 +80,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read at times what the requests of the runs under way came to."""
+        """Read the sums over the running runs' requests at intervals."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.bar is not None))

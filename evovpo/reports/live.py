@@ -77,7 +77,7 @@ class WorkBar:
             self._bars.stop()
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
-        """Show what is worked at, and how far it is; the time left is taken anew for another name."""
+        """Show the name and progress of the work; a new name restarts the estimate of the time left."""
         work = self._bars.tasks[0]
         if work.description != name:
             self._bars.reset(self._work)

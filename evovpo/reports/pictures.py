@@ -199,7 +199,7 @@ def write_budgets(
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of so many inches."""
+    """Return an empty figure of this size in inches."""
     # Imported only here: it takes most of a second, and most of what imports this module does not draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

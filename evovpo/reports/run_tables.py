@@ -102,7 +102,7 @@ def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> Rende
 
 
 def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableType | None:
-    """Return the held-out rows that a program is wrong on, or none if there are none."""
+    """Return the held-out rows that a program is wrong on, or None if there are none."""
     misses = [row for row in heldout if not row.passed]
     if not misses:
         return None
@@ -275,7 +275,7 @@ def bounds_text(store: Store, run_id: str) -> str:
 
 
 def settings_table(settings: OpenEvolveSettings) -> RenderableType:
-    """Return what became of each key of an OpenEvolve configuration file, those without effect last."""
+    """Return the effect of each key of an OpenEvolve configuration file, those without effect last."""
     table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
     for effect, style in styles.items():

@@ -23,7 +23,7 @@ _CHANGES_SHOWN = 8
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character that could steer a terminal written as an escape."""
+    """Return `text` with control characters escaped."""
     return "".join(
         character if character.isprintable() or character == "\n" else repr(character)[1:-1]
         for character in text.replace("\t", "    ")
@@ -137,7 +137,7 @@ def reward_text(value: float) -> str:
 
 
 def calls_text(totals: CallTotals) -> str:
-    """Return in words what the requests to model servers came to."""
+    """Return the sums over requests to model servers in words."""
     reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(totals.faults.items()))
     failed = f" ({totals.failed} of them brought nothing: {printable(reasons)})" if totals.failed else ""
     tokens = f", {totals.prompt_tokens} tokens of prompts and {totals.completion_tokens} of replies"

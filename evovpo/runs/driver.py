@@ -30,7 +30,7 @@ _QUIET_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
 """How often `is_interrupted` is asked."""
 _ASKS_AT_ONCE = 64
-"""Asks in a row after which the requests of earlier ones go on, and replies to them are told first."""
+"""Consecutive asks after which earlier requests continue and their replies are told first."""
 _SAME_FAULTS = 20
 """Programs in a row with the same fault, after which the run stops: it is the evaluator's, not theirs."""
 _PATIENCE_SECONDS = 0.05
@@ -244,7 +244,7 @@ class Driver:
         return True
 
     async def _welcome(self) -> None:
-        """Take over programs of other runs, which are not run again."""
+        """Add programs of other runs, without running them again."""
         arrived = dict(self.arrivals()) if self.search.tells else {}
         if arrived:
             self.known |= {program.id: evaluation for program, evaluation in arrived.items()}

@@ -36,7 +36,7 @@ class Found(NamedTuple):
     refused: dict[str, str]
     """New programs that are not evaluated, with why."""
     fresh: dict[str, Evaluation]
-    """Judgements of new programs."""
+    """Evaluations of new programs."""
     ran: set[str]
     """Those of them that were run for this group, rather than for another one at the same time."""
     judged: dict[str, Evaluation]

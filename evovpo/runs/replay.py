@@ -100,12 +100,12 @@ def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
         raise ReplayError(
-            f"the snapshot of run {run.id} and the rows after it do not come to what all its rows come to; "
+            f"the snapshot of run {run.id} and the rows after it differ from the replay of all its rows; "
             "evovpo resume --verify takes the run up without it"
         )
     counted, kept = store.run_summary(run.id, from_rows=True), store.run_summary(run.id)
     if kept != replace(counted, sampling_seconds=kept.sampling_seconds):  # which are added in another order
-        raise ReplayError(f"the stored figures of run {run.id} are not what its rows come to")
+        raise ReplayError(f"the stored figures of run {run.id} differ from those of its rows")
     proposed = counted.proposed
     if search.proposed != proposed:
         raise ReplayError(

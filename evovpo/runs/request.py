@@ -39,7 +39,7 @@ class RunRequest:
     project: LoadedProject | None = None
     """Of an OpenEvolve project: what was found when it was opened."""
     remarks: tuple[str, ...] = ()
-    """What is doubtful about it, or what became of the rows of a table."""
+    """Remarks: doubts about it, or how the rows of a table were used."""
 
 
 def open_request(

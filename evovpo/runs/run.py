@@ -218,7 +218,7 @@ def _drive(
 def _outcome(
     store: Store, run_id: str, judge: Judge, seconds: float, stopped: str, status: RunStatus
 ) -> Outcome:
-    """Return what a stored run that ends like this came to; its best program is run on held-out rows."""
+    """Return the outcome of a stored run; its best program is run on held-out rows."""
     view = stored_run(store, run_id)
     view = replace(view, run=replace(view.run, status=status))
     heldout = () if view.best is None else judge.evaluate_heldout(view.best)

@@ -55,7 +55,7 @@ class SnapshotKeeper:
 def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], SearchState]) -> SearchState | None:
     """Return the search of the latest snapshot of a run, or None without one that can be used.
 
-    `made_as` gives one before its first ask that went on under the settings of every part up to the snapshot.
+    `made_as` returns a new search with the settings of every part up to the snapshot.
     """
     kept = store.snapshot(run_id)
     if kept is None:

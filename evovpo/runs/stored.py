@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     trust: str = str(Trust.HIGH)
     """`high`, or `low` where candidate and evaluator shared a process."""
     score: float | None = None
-    """The highest of the run, of `program`; none where mean rewards say which program is the best."""
+    """The highest of the run, of `program`; None where mean rewards say which program is the best."""
     score_name: str = ""
     """What that number is called."""
     program_id: str = ""
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
     status: str = ""
     """How the run ended: as the store has it, but `memorised` where it is solved on training rows only."""
     best_metrics: Mapping[str, Json] = {}
-    """What an evaluator of its own returned for `program`, as it came."""
+    """Raw metrics of `program`, if its evaluator returns some."""
 
     @property
     def best(self) -> float:
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_memorised(self) -> bool:
-        """Solved, and the same program wrong on some held-out row."""
+        """True if the program passes all training rows and fails a held-out row."""
         return self.solved and self.solved_heldout is False
 
     @property
@@ -137,7 +137,7 @@ class RunView:
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
-        """Return what the run came to as far as it is stored; `heldout` in place of the rows of the view."""
+        """Return the stored outcome of the run, with `heldout` instead of the held-out rows of the view."""
         right = [row.passed for row in self.heldout] if heldout is None else heldout
         passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)

@@ -70,7 +70,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
     """
 
     _has_candidates = False
-    """Candidates have processes of their own, for which no opening counts."""
+    """Candidates have their own processes, which get no permissions."""
 
     def __init__(
         self,

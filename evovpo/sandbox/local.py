@@ -65,7 +65,7 @@ class Pool(Generic[W]):
             self._free.put(worker)
 
     def close(self) -> None:
-        """End all processes, after the programs that are running; calling it again changes nothing."""
+        """End all processes after the running programs; a second call does nothing."""
         with self._closing:  # two takers at once would each wait for what the other holds
             for _ in self.workers:
                 self._free.get()

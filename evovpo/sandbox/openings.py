@@ -15,7 +15,7 @@ _NETWORK_FILES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
 )
-"""What finding hosts and checking certificates reads."""
+"""Files read to resolve host names and check certificates."""
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
 """Patterns below `/dev`."""
 

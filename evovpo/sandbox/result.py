@@ -24,7 +24,7 @@ class ProcessOutput(NamedTuple):
     """Fields of the result."""
     is_done: bool = False
     raised: tuple[Status, str] | None = None
-    """What the exception that ended it comes to, and its text."""
+    """Status of the exception that ended it, and its text."""
     fault: str = ""
     """Why the rest is unusable; empty if it is not."""
 

@@ -44,7 +44,7 @@ BWRAP = "/usr/bin/bwrap"
 """Only the system's own: where user namespaces are restricted, the exception is for this path."""
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
-"""Set in the environment, it makes bubblewrap count as not installed: for tests."""
+"""Environment variable for tests: treat bubblewrap as not installed."""
 ROOT_CAPABILITIES = tuple(
     f"CAP_{name}"
     for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE")

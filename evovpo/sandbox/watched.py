@@ -191,7 +191,7 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Hold a folder for a block, so that nobody sweeps it away. Raises `OSError` if it is held, or gone."""
+    """Lock a folder, so that no other process removes it. Raises `OSError` if it is locked or gone."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

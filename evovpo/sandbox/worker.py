@@ -27,7 +27,7 @@ END_SECONDS = 2.0
 """How long a process that has no more to do may take to end."""
 MESSAGE_BYTES = 1 << 16
 RECYCLE_AFTER = 10_000
-"""A new fork-server starts after so many programs."""
+"""Number of programs after which a new fork-server is started."""
 ANSWER_SECONDS = 10.0
 """How long after the wall-clock limit the fork-server may take to say that it enforced it."""
 

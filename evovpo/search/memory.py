@@ -67,7 +67,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Keep what came to nothing in a reply; `parent` is the judgement of the program shown."""
+        """Store the failed answers of a reply; `parent` is the evaluation of the shown program."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:
@@ -89,7 +89,7 @@ class Failures:
                 self._failing[prompt.island].remove(parent.program_id)
 
     def _reason(self, judged: JudgedCandidate, parent: Evaluation | None) -> str:
-        """Return why an answer came to nothing, as later prompts tell it; empty if it did not."""
+        """Return why an answer failed, for later prompts; empty if it did not."""
         candidate, evaluation = judged.candidate, judged.evaluation
         if candidate.parse_status is ParseStatus.REJECTED:
             return candidate.reason
@@ -124,7 +124,7 @@ class Notes:
         self._standing = standing
 
     def write(self, text: str) -> None:
-        """Keep new notes; where nothing was written, the old ones stay."""
+        """Store new notes; empty ones do not replace the old."""
         self.text = text.strip()[:_CHARACTERS] or self.text
 
     def shown(self, population: Population) -> tuple[Parent, ...]:

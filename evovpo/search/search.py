@@ -181,7 +181,7 @@ class SearchState(Standing):
         return self.tickets.issue(PromptKind.SEED, rng, self.tells, answers=0, island=island, proposals=shown)
 
     def tell(self, tell: Tell) -> list[Insertion]:
-        """Apply one judged reply and return what became of its programs.
+        """Apply one judged reply and return whether its programs were kept.
 
         Replies may come in any order; telling the same reply twice changes nothing. Raises
         `SearchError` for an unknown ticket, a reply that does not fit it, or a vector of the wrong length;

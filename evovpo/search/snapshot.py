@@ -76,7 +76,7 @@ def _given(search: SearchState) -> dict[str, object]:
 
 
 def same_state(first: SearchState, second: SearchState) -> bool:
-    """True if two searches of one run came to the same: what they know, and what lives where."""
+    """True if two searches of one run have the same state."""
 
     def known(search: SearchState) -> tuple[Any, ...]:
         people = search.population

@@ -62,7 +62,7 @@ class Standing:
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count a tell with so many candidates; `take` is then called for each of its new programs."""
+        """Count a tell and its candidates; `take` is then called for each of its new programs."""
         self.tells += 1
         self.gains.append(0.0)
         self._mean_before = 0.0 if self.best is None else self.best.evaluation.mean_reward

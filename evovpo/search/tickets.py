@@ -27,7 +27,7 @@ class Ticket:
         return tuple(index for index in range(self.prompt.rollouts) if index not in self.told)
 
     def accept(self, tell: Tell, problem: Problem) -> bool:
-        """Note a reply as told and return whether it is new.
+        """Mark a reply as told and return whether it is new.
 
         Raises `SearchError` for one that does not fit the ticket, or a vector of the wrong length.
         """
@@ -86,7 +86,7 @@ class Tickets:
         neighbours: Sequence[Member] = (),
         **shown: Any,
     ) -> Prompt:
-        """Return a new ticket, made after so many tells; `shown` are its other fields (see `Prompt`)."""
+        """Return a new ticket, made after `tells` tells; `shown` are its other fields (see `Prompt`)."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)

@@ -27,7 +27,7 @@ class CopyResult(NamedTuple):
 
     rows: int
     copied: int
-    """Of the rows, those that were not there before."""
+    """Number of rows that were new."""
     verified: bool
     """Each row was read back and has the content that it had."""
 

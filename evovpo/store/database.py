@@ -51,7 +51,7 @@ P = ParamSpec("P")
 
 
 def parse_url(url: str | None) -> URL:
-    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or none for the default.
+    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or None for the default.
 
     Raises StoreError for a text that is neither.
     """
@@ -235,7 +235,7 @@ class Database:
         self.close()
 
     def schema_version(self) -> str | None:
-        """Return the Alembic revision of the database, or none if it has no table at all.
+        """Return the Alembic revision of the database, or None if it has no table at all.
 
         Raises StoreError for a database of something else.
         """

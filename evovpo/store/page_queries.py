@@ -121,7 +121,7 @@ class AnswerLine(NamedTuple):
     """None where no model answered."""
     parse_status: ParseStatus
     reason: str
-    """Why it was refused; empty where it was not, or where nothing can be said."""
+    """Why it was refused; empty if it was not, or the reason is unknown."""
     program_id: str | None
     text: str
     """Its beginning."""
@@ -333,7 +333,7 @@ class Browsing(Database):
 
     @reading
     def metrics(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, dict[str, Json]]:
-        """Return what evaluators of their own returned, by evaluation, at most a thousand."""
+        """Return the raw metrics of up to a thousand evaluations, by evaluation."""
         kept = select(evaluations.c.id, evaluations.c.metrics).where(evaluations.c.id.in_(evaluation_ids))
         return {row.id: dict(row.metrics or ()) for row in connection.execute(kept)}
 

@@ -123,7 +123,7 @@ class Runs(Database):
 
     @writing
     def interrupt(self, connection: Connection, run_id: str) -> bool:
-        """Let whoever searches a run stop it in a moment; return False for one that nobody searches."""
+        """Ask the process that works on a run to stop; return False if there is none."""
         is_searched = runs.c.id == run_id, run_events.c.status == RunStatus.RUNNING
         if connection.execute(with_status().where(*is_searched)).first() is None:
             return False
@@ -260,7 +260,7 @@ def with_status() -> Select[Any]:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run in a row of `with_status`; raises `StoreError` for an id that is no name of a file."""
+    """Return the run of a row of `with_status`; raises `StoreError` for an id that is no file name."""
     if not row.id.isprintable() or "/" in row.id or row.id[:1] in ("", "."):
         raise StoreError(f"expected ids of runs without slash and control character, found {row.id!r:.80}")
     changed = {}

@@ -62,7 +62,7 @@ def _some(**kinds: Any) -> list[sa.Column[Any]]:
 
 
 def _numbered(**options: Any) -> sa.Column[int]:
-    """Return the key of a table whose rows are numbered as they are added."""
+    """Return an autoincrement key column."""
     return sa.Column("number", sa.Integer, primary_key=True, autoincrement=True, **options)
 
 

@@ -54,7 +54,7 @@ class RunRow(NamedTuple):
 
     score: float | None = None
     score_name: str = ""
-    """The best one; none where nobody asked for it, and where there is none."""
+    """The best one; None if it was not requested or there is none."""
 
     @property
     def solved_train(self) -> bool:
@@ -113,7 +113,7 @@ class RunSummary:
     """Of the programs that the sandbox ran for this run."""
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
-    """Over the proposed candidates with a judgement, duplicates included."""
+    """Counts of the evaluated candidates, including duplicates."""
     by_way: dict[str, list[int]] = field(default_factory=dict)
     """Of each way to ask: candidates, and how many of them raised the best mean reward."""
     best_program_id: str | None = None
@@ -194,7 +194,7 @@ class Summaries(Runs):
         return found
 
     def keep_summary(self, run_id: str) -> None:
-        """Store what the tells of a run come to so far, beside its rows; the curve from the last time on."""
+        """Store the summary of a run so far; the curve is continued from the last summary."""
 
         def read(connection: Connection) -> tuple[int, dict[str, Any]]:
             found = _kept(connection, run_id)
@@ -316,7 +316,7 @@ def _runs() -> Select[Any]:
 
 
 def judged_where(where: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for the candidates of a run that `where` picks, with what their rewards come to.
+    """Return the query for the candidates of a run that `where` selects, with statistics of their rewards.
 
     They come in order, each with its mean reward and the number of components that it passed.
     """

@@ -245,7 +245,7 @@ def test_verifying_tells_kept_figures_that_rows_do_not_come_to(loop: Stored) -> 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Store, "run_summary", other)
-        with pytest.raises(ReplayError, match="are not what its rows come to"):
+        with pytest.raises(ReplayError, match="differ from those of its rows"):
             verify("one", loop.store)
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what the libraries print to the terminal from a bar and from an answer in JSON.
+    """Silence what libraries print to the terminal, which would break bars and JSON output.
 
-    And TRL from reporting anonymous use, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
+    Also switches off TRL's usage reports, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")

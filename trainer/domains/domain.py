@@ -90,7 +90,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Be the reward function of a `trainer.VPOTrainer` whose dataset is made of `prompts`."""
+        """Reward function for a `trainer.VPOTrainer` whose dataset is made of `prompts`."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}

@@ -257,7 +257,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
     """Train, measure before and after on prompts that are not trained on, and write the folder.
 
     Every process of `accelerate launch` calls this; all return the same. A training that was made before is
-    read, one that was cut off goes on. Raises `ConfigError` for what cannot be asked for and for a folder
+    read, an interrupted one continues. Raises `ConfigError` for an invalid request and for a folder
     that holds another training, `PolicyError` for a model that cannot be read, `TrainingError` if it
     diverges.
     """

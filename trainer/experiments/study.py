@@ -138,7 +138,7 @@ class Study(Part):
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """The first is the one that `solved_by_search` and `unlocked` speak of; none where tasks are answered."""
+    """The first is the one that `solved_by_search` and `unlocked` speak of; None where tasks are answered."""
     arms: tuple[StudyArm, ...] = ()
 
     @property
@@ -160,7 +160,7 @@ class Study(Part):
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
     def strategies_of(self, arm: StudyArm) -> tuple[str, ...]:
-        """Return what stands in the place of a strategy in the rows of an arm."""
+        """Return the values of `strategy` in the rows of an arm."""
         return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:

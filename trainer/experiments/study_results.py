@@ -65,7 +65,7 @@ class StudyResults:
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return each figure by k that all samples of an arm hold; nothing without samples."""
+        """Return the figures by k that all samples of an arm have; empty without samples."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}

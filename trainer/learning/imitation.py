@@ -102,7 +102,7 @@ class Targets(NamedTuple):
     left_out: Mapping[LeftOutReason, int]
 
     def by_source(self) -> dict[str, int]:
-        """Return how many targets came from where."""
+        """Return the number of targets by source."""
         return dict(Counter(target.source for target in self.found))
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
 
 
 def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram]:
-    """Return the judged programs of a run by id, in the order in which it came to hold them."""
+    """Return the judged programs of a run by id, in the order of their insertion."""
     own = {seed.id for seed in problem.seeds}
     kinds: dict[str, PromptKind] = {}
     held: dict[str, FoundProgram] = {}
@@ -281,7 +281,7 @@ class _Writer:
     def _row(
         self, find: FoundProgram, chain: Sequence[Program], rows: Sequence[int], rng: np.random.Generator
     ) -> TrainingRow | None:
-        """Return the find under a prompt that shows these rows, or none if the format cannot write it.
+        """Return the find under a prompt that shows these rows, or None if the format cannot write it.
 
         As many of the chain follow as an answer has room for and the format can write.
         """

@@ -32,7 +32,7 @@ class TrainableModel(NamedTuple):
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""
     reference: Any | None
-    """The start model, or none where that is the model without its adapter."""
+    """The start model, or None where that is the model without its adapter."""
     tokenizer: Any
 
 

@@ -19,7 +19,7 @@ from trainer.config import UpdateConfig
 from trainer.learning.packing import PackedBatch, TrainingRow, batches, collate
 
 _DUAL_CLIP = 3.0
-"""Most that a negative advantage counts, in multiples of it."""
+"""Upper bound of the ratio for negative advantages (dual clip)."""
 
 
 class UpdateSettings(UpdateConfig):

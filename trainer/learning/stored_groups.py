@@ -91,7 +91,7 @@ class RunData(NamedTuple):
 
     run_id: str
     through: str | None
-    """Prompt of the last complete group that was read, or none if there is no group."""
+    """Prompt of the last complete group that was read, or None if there is no group."""
     total: int
     """Complete groups read."""
     groups: tuple[TrainingGroup, ...]
@@ -156,7 +156,7 @@ def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
 
 
 def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
-    """Return the groups, those of one prompt and policy joined until each has at least so many rollouts.
+    """Return the groups; groups of the same prompt and policy are joined up to a number of rollouts.
 
     A joined group stands where its first part stood.
     """
@@ -182,9 +182,9 @@ def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return why a group cannot be trained on whatever its rewards are, or none.
+    """Return why a group cannot be trained on, regardless of its rewards, or None.
 
-    Raises `TrainingError` if it was written in another format than that of the start model, and
+    Raises `TrainingError` if it was written in another format than the start model's, and
     `PolicyError` if a version that wrote it is not stored.
     """
     objective = find_objective(reader.objective.name)
@@ -258,7 +258,7 @@ def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
 
 
 def _distances(group: Group, reader: GroupReader) -> list[int]:
-    """Return how far the versions that wrote the valid rollouts are from the one that is trained."""
+    """Return the distance in versions between the valid rollouts' policies and the trained one."""
     valid = compress(group.rollouts, group.valid_G)
     written_by = (rollout.policy_version for rollout in valid)
     return [version_distance(reader.versions, reader.start_version, number) for number in written_by]

@@ -90,7 +90,7 @@ Values = dict[str, list[float]]
 
 
 def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> list[str]:
-    """Return in words in which figures `new` is clearly worse than which earlier version."""
+    """Return sentences: the figures in which `new` is clearly worse than an earlier version."""
     found = []
     for name, old in earlier.items():
         for figure in new.keys() & old.keys():

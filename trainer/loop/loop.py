@@ -27,7 +27,7 @@ class Loop:
     searched: tuple[Problem, ...]
     """Problems of every round, each as often as a round searches it."""
     held_out: tuple[Problem, ...]
-    """Problems of the guard and of before and after only; none where a problem has a scorer."""
+    """Problems of the guard and of before and after only; None where a problem has a scorer."""
     search: Config
     """Of every run, but for its seed."""
     train: TrainConfig
@@ -81,12 +81,12 @@ def plan_loop(
     searches: int = 1,
     entries: Sequence[SuiteEntry] = (),
 ) -> Loop:
-    """Return the loop over a suite, or over one problem, with so many searches of each in a round.
+    """Return the loop over a suite or over one problem.
 
-    Of a suite at most `train.probe.problems` are held out, by the families of `entries`; `limit` keeps
-    so many of the others. One problem leaves nothing to hold out: generated ones take their place. Problems
-    with a scorer are all searched: a probe knows examples only, and there is no supply of their like. Raises
-    `ConfigError` for no problem, or settings of search and training that do not fit together.
+    At most `train.probe.problems` problems of a suite are held out, by the families of `entries`, and `limit`
+    of the others are searched, `searches` times in each round. With one problem, generated ones are held out.
+    Problems with a scorer are all searched, because a probe needs examples. Raises `ConfigError` for no
+    problem, or settings of search and training that do not fit together.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

@@ -172,7 +172,7 @@ def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
 
 
 def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
-    """Return the steps and the state of the newest checkpoint in `folder`, or none if there is none.
+    """Return the steps and the state of the newest checkpoint in `folder`, or None if there is none.
 
     Raises `TrainingError` if it cannot be read.
     """

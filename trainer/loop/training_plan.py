@@ -45,7 +45,7 @@ class TrainingPlan(NamedTuple):
     sampling: Sampling
     """That the rollouts were sampled with."""
     published: PolicyVersion | None
-    """The version that this very training made before, or none."""
+    """The version that this very training made before, or None."""
     targets: Targets = Targets((), {})
     """What is imitated."""
 

@@ -100,7 +100,7 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
 
 
 def _probed_on(version: PolicyVersion) -> str | None:
-    """Return what tells the problems that a version was probed on from others, or none if it was not."""
+    """Return what tells the problems that a version was probed on from others, or None if it was not."""
     file = Path(version.path).parent / "trainings" / (version.config_hash or "none") / "probe.json"
     return json.loads(file.read_text(encoding="utf-8")).get("probed_on") if file.is_file() else None
 

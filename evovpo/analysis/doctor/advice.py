@@ -33,7 +33,7 @@ class Advice(NamedTuple):
     answers: int
     """m, in a chain."""
     rollouts: int
-    """G, of a prompt."""
+    """G, rollouts per prompt."""
     scores: Scores
     """With these groups and this alpha."""
 

@@ -64,7 +64,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The best that all findings allow."""
+        """The best verdict that all findings allow."""
         return self.findings[0].allows if self.findings else Verdict.WORTH
 
     @property

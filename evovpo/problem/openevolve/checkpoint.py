@@ -88,7 +88,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def response(self) -> str:
-        """What the model answered, or empty."""
+        """The model's answer, or empty."""
         responses = self._template().get("responses")
         first = responses[0] if isinstance(responses, list) and responses else ""
         return first if isinstance(first, str) else ""
@@ -198,7 +198,7 @@ def _name(folder: Path) -> str:
 
 
 def _object(file: Path, faults: list[str]) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or none after adding a fault."""
+    """Return the JSON object in a file, or None after adding a fault."""
     try:
         if file.exists() and not file.is_file():  # reading a pipe or a device might never end
             raise OSError(errno.EINVAL, "no plain file")

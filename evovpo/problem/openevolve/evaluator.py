@@ -98,7 +98,7 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return what the sandbox is to run, or none for a program that should be a folder and is not one.
+    """Return what the sandbox is to run, or None for a program that should be a folder and is not one.
 
     The file has a name that no file next to the evaluator has, because evaluators import it by name. With
     `thresholds` the stages are called one after another, else `evaluate`.

@@ -42,7 +42,7 @@ class Project(NamedTuple):
     has_evaluate: bool
     initial: Program
     suffix: str
-    """Of the initial program, with the dot; `/` for a folder."""
+    """File suffix of the initial program, with the dot; `/` for a folder."""
     initial_name: str
     """File or folder name of the initial program."""
     metrics: Path | None

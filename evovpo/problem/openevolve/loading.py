@@ -45,7 +45,7 @@ class LoadedProject(NamedTuple):
 
     problem: Problem
     initial: Evaluation | None
-    """By all stages, whatever their thresholds; none where the store holds the problem already, so that
+    """By all stages, whatever their thresholds; None where the store holds the problem already, so that
     nothing had to be run."""
     remarks: tuple[str, ...]
     """Doubtful things that do not stop a run, each with what to do."""

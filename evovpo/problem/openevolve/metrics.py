@@ -35,7 +35,7 @@ _MERITS = frozenset(
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
     )
 )
-"""Words that turn such a name round again."""
+"""Words that reverse the direction of such a name again."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -45,7 +45,7 @@ class MetricDeclaration(Section):
     model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
-    """With `high`, or none: the bounds are learned."""
+    """With `high`, or None: the bounds are learned."""
     high: float | None = None
     lower_is_better: bool | None = None
     """None where nothing is said of it; higher is better then."""

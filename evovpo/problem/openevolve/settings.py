@@ -298,7 +298,7 @@ def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
 
 
 def _variable(secret: object) -> str | None:
-    """Return the name in `${NAME}`, or none for anything else."""
+    """Return the name in `${NAME}`, or None for anything else."""
     found = _VARIABLE.fullmatch(secret) if isinstance(secret, str) else None
     return found[1] if found else None
 

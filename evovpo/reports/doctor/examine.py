@@ -40,7 +40,7 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem that a target names (a folder or a bundled one), or none if it can only be a run.
+    """Return the problem that a target names (a folder or a bundled one), or None if it can only be a run.
 
     Raises `ProblemError` for a problem that cannot be used, and for a path or a name with a slash, which no
     run has, that names none.
@@ -112,6 +112,6 @@ def runs_of(store: Store, problem: Problem) -> list[Run]:
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
-    """Return the report on a run, or none if no complete group of it holds a program."""
+    """Return the report on a run, or None if no complete group of it holds a program."""
     sample = take_sample(problem, store.groups(run.id))
     return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None

@@ -79,7 +79,7 @@ system that has none, which whoever copies files passes over. Nor is there inoti
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
 """)
-"""System calls that change whom a file belongs to, who may use it, and its times."""
+"""System calls that change the owner, the mode or the times of a file."""
 
 OPEN_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CLONE_NEW_NAMESPACES = 0x7E020080
@@ -201,7 +201,7 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
     # Landlock does not govern metadata. Copying a file ends with such a call, and would fail.
     "metadata": (ALLOW, [(PRETEND, METADATA)]),
 }
-"""The answer to calls that no rule names, and the rules."""
+"""The default action and the rules of each filter."""
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:

@@ -25,5 +25,5 @@ class Strategy:
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
-        """Take note of a reply; the starting programs come first, with the prompt of kind `SEED`."""
+        """Called with every reply; the starting programs come first, with a prompt of kind `SEED`."""
         raise NotImplementedError

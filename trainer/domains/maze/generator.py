@@ -178,7 +178,7 @@ def shortest_with_both(maze: Maze) -> int:
 
 
 def attempt_maze(rng: Random) -> Maze | None:
-    """Return a maze, or none where the draw breaks one of the conditions."""
+    """Return a maze, or None where the draw breaks one of the conditions."""
     is_open = _carve(rng)
     _open_walls(is_open, rng.randint(*_OPENINGS), rng)
     turn = rng.randrange(4)

@@ -116,14 +116,14 @@ def chain_ids(routes: Sequence[Sequence[int]]) -> list[int]:
 
 
 class RouteSlot(NamedTuple):
-    """One answer of a chain: its moves, none where unreadable, and the range of its tokens."""
+    """One answer of a chain: its moves, None where unreadable, and the range of its tokens."""
 
     moves: str | None
     span: tuple[int, int]
 
 
 def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
-    """Return the moves (U, D, L, R) of a route's tokens, or none where they are not a route.
+    """Return the moves (U, D, L, R) of a route's tokens, or None if they are not a route.
 
     A route has at least one move, holds cell tokens only, and each names a cell beside the one where
     the walker stands; a wall leaves the walker in place. This holds beyond the exit too.

@@ -54,7 +54,7 @@ class StringFamily:
         return found
 
     def prompt_ids(self, task: Problem, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt that shows all rows, and a parent with what it gave, if there is one."""
+        """Return the prompt that shows all rows and, if there is one, a parent with its outputs."""
         shown = None if parent is None else self._known[task.version, parent]
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
         request = PromptRequest(answers, kind, shown, rows=tuple(range(len(task.train))))

@@ -118,7 +118,7 @@ def is_equal(found: str, gold: str) -> bool:
 
 
 def _expression(text: str) -> Any:
-    """Return a text as an expression of sympy; raises `ValueError` (as its `SympifyError`) if it is none."""
+    """Return a text as a sympy expression; raises `ValueError` (also `SympifyError`) if it is not one."""
     # Twice, for fractions within fractions; on one line, because sympy reads lines as one number.
     text = " ".join(_replaced(text, (*_LATEX, *_LATEX)).split())
     if len(text) > _LONGEST or text.count("**") > _MOST_POWERS or not _ARITHMETIC.fullmatch(text):
