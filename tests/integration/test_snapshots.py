@@ -166,7 +166,7 @@ def test_verifying_tells_a_snapshot_of_another_state_that_no_row_shows(loop: Sto
     loop.steps(12)
     loop.search.gains[3] += 0.125
     loop.store.keep_snapshot(snapshot_of(loop.search))
-    with pytest.raises(ReplayError, match="do not come to what all its rows come to"):
+    with pytest.raises(ReplayError, match="differ from the replay of all its rows"):
         verify("one", loop.store)
 
 
