@@ -321,7 +321,7 @@ class Client:
             self._say_untrainable("gives no log-probabilities (logprobs)")
 
     def _say_untrainable(self, why: str) -> None:
-        self._say_once(why + "; the search goes on, but nothing can be trained from its rows")
+        self._say_once(why + "; the search continues, but its rows cannot be trained on")
 
     def _say_once(self, text: str) -> None:
         if (told := f"{self.server.address} {text}") not in self.said:
