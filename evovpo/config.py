@@ -1,17 +1,15 @@
-"""The configuration of a run: one typed tree, read from a TOML file and `section.key=value` overrides.
+"""The configuration of a run: one typed tree, read from a TOML file and changed key by key.
 
 Every value is checked when its section is built, so a `Config` that exists is a usable one. The
 resolved tree is stored with each run (`Config.to_json`) and read back by `Config.from_json`.
 What a problem needs (limits, objectives) is not here: it belongs to the problem's folder.
 """
 
-import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from evovpo.config_tree import LARGEST, AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 from evovpo.errors import ConfigError
@@ -28,35 +26,8 @@ _GONE_VALUES = {
 """Section, key and value of earlier versions -> the value of today."""
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
 """Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
+Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
-
-
-def _numbers(text: str) -> str:
-    """Return a text of finite numbers with commas between them; raises `ValueError` for any other."""
-    if not all(math.isfinite(float(part)) for part in text.split(",") if part.strip()):
-        raise ValueError
-    return text
-
-
-def amounts(text: str) -> dict[str, float]:
-    """Return what `name=amount,name=amount` says; raises `ValueError` for any other text."""
-    parts = [part.partition("=") for part in text.split(",") if part.strip()]
-    found = {name.strip(): float(amount) for name, _, amount in parts}
-    if not all(name and math.isfinite(amount) and amount >= 0 for name, amount in found.items()):
-        raise ValueError
-    return found
-
-
-def _amounts(text: str) -> str:
-    amounts(text)
-    return text
-
-
-def _object(text: str) -> str:
-    """Return a text that is a JSON object, or empty; raises `ValueError` for any other."""
-    if not isinstance(json.loads(text or "{}"), dict):
-        raise ValueError
-    return text
 
 
 _BY_WAYS = "the search learns which way to ask pays; search.ways sets their shares at first"
@@ -100,15 +71,15 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; switch off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Failed answers that a prompt shows; 0 saves prompt tokens."""
-    notes_interval: Count = 0
-    """Asks between two in which the model writes notes for later prompts; 0 for no notes."""
+    """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
+    notes_interval: Positive | None = None
+    """Asks between two in which the model writes notes for later prompts; None for no notes."""
     novelty: Share = 0.0
     """Minimum text distance to the island's programs; above 0 if evaluations are expensive, 0 is off."""
-    patience: Count = 0
-    """Stop after this many evaluations without improvement; 0 uses the whole budget."""
-    target: Annotated[str, Field(pattern="^[^,]*$"), AfterValidator(_numbers), "a finite number"] = ""
-    """Mean reward (or combined_score, where the evaluator gives one) to stop at; empty for none."""
+    patience: Positive | None = None
+    """Stop after this many evaluations without improvement; None uses the whole budget."""
+    target: float | None = None
+    """Mean reward (or combined_score, where the evaluator gives one) to stop at."""
     in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
     """Concurrent asks; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
@@ -125,36 +96,33 @@ class SearchConfig(Section):
         if self.strategy in ("iid", "best-of-n") and self.notes_interval:
             raise ConfigError(
                 f"search.notes_interval is {self.notes_interval} with search.strategy {self.strategy}, whose "
-                "asks are all the same; set it to 0"
+                "asks are all the same; leave it out"
             )
-
-    @property
-    def target_value(self) -> float | None:
-        """The number in `target`, or None."""
-        return float(self.target) if self.target else None
 
 
 class SamplingConfig(Section):
     """How completions are sampled."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; a run to train on must use the trainer's."""
-    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Maximum completion tokens; 0: 160 for the built-in model, 4096 for instruction models."""
+    """Sampling temperature; the trainer must use the same, so change it for both."""
+    max_tokens: Tokens | None = None
+    """Maximum completion tokens; None: 160 for the built-in model, 4096 for instruction models."""
 
 
 class ProposerConfig(Section):
     """The model that proposes programs."""
 
+    gone: ClassVar[Mapping[str, str]] = {"threads": _CONSTANT}
+
     name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
-    """local: in this process; openai: an OpenAI-compatible server; random: a baseline without a model."""
-    model: str = ""
-    """Folder of your own model, empty for the built-in one; for a server, the model's name there."""
+    """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
+    model: str | None = None
+    """Folder of your own model, None for the built-in one; for a server, the model's name there."""
     policy: Annotated[
         str, Field(pattern=r"^(start|served|\d+)$"), "start, served or the number of a policy version"
     ] = "start"
     """Policy version to sample from: start (the model itself), served (the latest published) or a number."""
-    base_url: str = ""
+    base_url: str | None = None
     """URL of the server's API, for vLLM http://HOST:PORT/v1; its key is read from OPENAI_API_KEY."""
     endpoint: Literal["auto", "chat", "completions"] = "auto"
     """Server endpoint: chat, completions (plain text), or auto: chat for prompts with a system message."""
@@ -167,15 +135,13 @@ class ProposerConfig(Section):
     patience_seconds: NotNegative = 3600.0
     """How long to wait for a busy or failing server; raise it for runs over night, 0 ends the run at once."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
-    """Concurrent requests to a server; lower it if the server answers 429."""
-    requests_per_minute: Count = 0
-    """Maximum requests per minute, for providers with a limit; 0 is no limit."""
-    tokens_per_minute: Count = 0
-    """Maximum prompt and completion tokens per minute, for providers with a limit; 0 is no limit."""
+    """Requests that a server has at a time; lower it for one that answers 429."""
+    requests_per_minute: Positive | None = None
+    """Maximum requests per minute, for providers with a limit."""
+    tokens_per_minute: Positive | None = None
+    """Maximum prompt and completion tokens per minute, for providers with a limit."""
     tolerance: AboveZero = 1e-4
     """Accepted difference between server's and trainer's log-probabilities; 0.2 for bfloat16."""
-    threads: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Torch threads; 0 uses the environment's, 1 is best on a busy machine."""
 
 
 class ModelConfig(Section):
@@ -187,36 +153,31 @@ class ModelConfig(Section):
         return "models"
 
     name: str = ""
-    """Name of the model at its server."""
-    base_url: str = ""
-    """URL of its server's API; empty for proposer.base_url."""
+    """The name that its server knows."""
+    base_url: str | None = None
+    """URL of its server's API; None for proposer.base_url."""
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable with the API key of its server."""
     weight: AboveZero = 1.0
-    """Relative share of the asks."""
-    temperature: NotNegative = 0.0
-    """Sampling temperature; 0 for sampling.temperature."""
-    max_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Maximum completion tokens; 0 for sampling.max_tokens."""
+    """Share of the asks that it gets, relative to the others."""
+    temperature: AboveZero | None = None
+    """Sampling temperature; None for sampling.temperature."""
+    max_tokens: Tokens | None = None
+    """Maximum completion tokens; None for sampling.max_tokens."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Nucleus sampling; replies sampled with less than 1 cannot be trained on."""
     price_in: NotNegative = 0.0
     """Price of a million prompt tokens, in any currency."""
     price_out: NotNegative = 0.0
     """Price of a million completion tokens, in the same currency."""
-    system: str = ""
-    """System message that replaces the prompt's; empty keeps the prompt's."""
-    extra: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
+    system: str | None = None
+    """System message that replaces the prompt's."""
+    extra: dict[str, Any] = Field(default={})
     """Additional request fields as a JSON object, for example {"reasoning_effort": "low"}."""
 
     def check(self) -> None:
         if not self.name:
             raise ConfigError("models.name is empty; expected the name under which the server offers a model")
-
-    @property
-    def extra_fields(self) -> dict[str, object]:
-        """The fields in `extra`."""
-        return dict(json.loads(self.extra or "{}"))
 
     @property
     def has_price(self) -> bool:
@@ -233,10 +194,10 @@ class ModelConfig(Section):
 class BudgetConfig(Section):
     """Spending limits on requests to servers; a run stops when one is reached."""
 
-    tokens: Count = 0
-    """Maximum prompt and completion tokens; 0 is no limit."""
-    money: Annotated[float, Field(ge=0.0, le=1e12)] = 0.0
-    """Maximum cost in the currency of the prices in [[models]]; 0 is no limit."""
+    tokens: Positive | None = None
+    """Maximum prompt and completion tokens of a run."""
+    money: Annotated[float, Field(gt=0.0, le=1e12)] | None = None
+    """Maximum cost in the currency of the prices in [[models]]."""
 
 
 class SandboxConfig(Section):
@@ -246,77 +207,67 @@ class SandboxConfig(Section):
     """Weakest isolation accepted: raise it where programs must not even see that a file exists, lower it
     where the machine offers less and the programs are trusted that far (docs/sandbox.md).
     """
-    workers: Annotated[int, Field(ge=0, le=1024)] = 0
-    """Programs run in parallel; 0 is the number of cores, fewer leave cores for the model."""
+    workers: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Programs run in parallel; None: one per core, fewer leave cores for the model."""
     executor: Annotated[str, Field(pattern=r"^(local|ray|ray://.*)$"), "local, ray or ray://HOST:PORT"] = (
         "local"
     )
     """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
     too large for one machine.
     """
-    resources: Annotated[
-        str, AfterValidator(_amounts), "amounts such as num_cpus=2,num_gpus=0.5,memory=4e9"
-    ] = ""
-    """Ray resources per task, for evaluations that need more than one core or a GPU; memory in bytes. Custom
-    resource names work too.
+    resources: dict[str, NotNegative] = Field(default={})
+    """Ray resources per task, such as {num_cpus = 2, num_gpus = 0.5, memory = 4e9}, or custom ones; for
+    evaluations that need more than a core, a GPU, or a certain machine. Memory is in bytes.
     """
 
 
 class EvaluatorConfig(Section):
     """Settings of evaluators in OpenEvolve's format, which import the candidate themselves."""
 
+    gone: ClassVar[Mapping[str, str]] = {
+        "cascade": "leave evaluator.thresholds empty to run evaluate alone",
+        "artifact_bytes": _CONSTANT,
+    }
+
     mode: Literal["whole", "proxy"] = "whole"
-    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate has its own process."""
-    metrics: str = ""
-    """TOML file that maps metrics to objectives; empty for metrics.toml next to the evaluator, if any."""
-    initial_program: str = ""
-    """File or folder of the initial program; empty for the usual name in the project."""
-    allow: str = ""
-    """What the evaluator may have, with commas: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu,
-    cwd=FOLDER, sandbox=off (docs/sandbox.md); for evaluators that need it and are trusted that far.
+    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
+    metrics: str | None = None
+    """TOML file that maps metrics to objectives; None for metrics.toml next to the evaluator, if any."""
+    initial_program: str | None = None
+    """File or folder of the initial program; None for the usual name in the project."""
+    allow: tuple[str, ...] = ()
+    """What the evaluator may have: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu, cwd=FOLDER,
+    sandbox=off (docs/sandbox.md); for evaluators that need it and are trusted that far.
     """
     timeout_seconds: AboveZero = 300.0
     """Timeout of an evaluation with all its stages; lower it if many programs loop forever."""
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096
     """Address space of an evaluation in MiB; raise it for large data or models."""
     processes: Annotated[int, Field(ge=1, le=65_536)] = 64
-    """Maximum processes and threads of an evaluation; raise it for evaluators that start many."""
-    cascade: bool = True
-    """Run evaluate_stage1 and later stages if they exist; off to always run evaluate."""
-    thresholds: Annotated[str, AfterValidator(_numbers), "finite numbers with commas between them"] = (
-        "0.5, 0.75, 0.9"
-    )
-    """Score at which the next stage runs; lower it if good programs stop early."""
-    judges: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
-    """Models that score programs too (OpenEvolve's `use_llm_feedback`); empty for none."""
+    """Processes and threads of one evaluation; raise it for evaluators that start many."""
+    thresholds: tuple[float, ...] = (0.5, 0.75, 0.9)
+    """Scores at which the next stages run; lower them if good programs stop early, empty for no stages."""
+    judges: dict[str, Any] = Field(default={})
+    """Models that score programs too (OpenEvolve's `use_llm_feedback`)."""
     artifacts: bool = True
     """Show evaluators' artifacts in prompts; off if they give answers away."""
-    artifact_bytes: Annotated[int, Field(ge=0, le=20480)] = 2000
-    """Maximum bytes of artifacts in a prompt; raise it for models with a long context."""
-
-    @property
-    def cascade_thresholds(self) -> tuple[float, ...]:
-        """The numbers in `thresholds`: what stage 1, 2, ... must reach."""
-        return tuple(float(part) for part in self.thresholds.split(",") if part.strip())
 
 
 class PromptConfig(Section):
     """Prompts for instruction models; the built-in model's format has no settings."""
 
+    gone: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("feedback_characters", "attempt_characters", "program_characters"), _CONSTANT
+    )
+
     style: Literal["auto", "alignment", "rewrite", "diff"] = "auto"
-    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: by model and problem."""
-    templates: str = ""
+    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: what fits."""
+    templates: str | None = None
     """Folder with your own templates, which replace the package's templates of the same name."""
-    openevolve: Annotated[str, AfterValidator(_object), "a JSON object"] = ""
-    """`prompt` section of an OpenEvolve configuration whose templates make the prompts; empty for ours."""
+    openevolve: dict[str, Any] | None = None
+    """`prompt` section of an OpenEvolve configuration whose templates make the prompts; None for ours."""
     enforce_blocks: bool = True
     """Allow changes only inside EVOLVE-BLOCKs, if a program has them."""
-    feedback_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 1500
-    """Maximum characters of feedback in a prompt; raise it for models with a long context."""
-    attempt_characters: Annotated[int, Field(ge=100, le=1_000_000)] = 600
-    """Maximum characters of a failed answer in a prompt."""
-    program_characters: Annotated[int, Field(ge=100, le=LARGEST)] = 40_000
-    """Maximum characters of a program in an answer; limits the size of later prompts."""
 
 
 class StoreConfig(Section):
@@ -339,14 +290,15 @@ class RunConfig(Section):
     """Seed and origin of a run."""
 
     seed: Count = 0
-    """Random seed; change it for an independent repetition."""
-    origin: str = ""
-    """Run whose best programs are additional starting programs (--from); empty for none."""
-    programs: str = ""
-    """Ids of those programs, separated by commas; chosen when the run starts."""
-    archipelago: str = ""
+    """Source of all randomness; change it for an independent repetition."""
+    origin: str | None = None
+    """Run whose best programs are additional starting programs (--from)."""
+    programs: tuple[str, ...] = ()
+    """Ids of those programs; chosen when the run starts."""
+    archipelago: str | None = None
     """Name of a search in several processes: runs with the same name, store and problem exchange programs, as
-    islands do; empty for a single run."""
+    islands do.
+    """
 
 
 class Config(Tree):
@@ -371,6 +323,8 @@ class Config(Tree):
             part = data.get(section) if isinstance(data, dict) else None
             if isinstance(part, dict) and part.get(key) == value:
                 part[key] = today
+        if isinstance(data, dict) and data.get("evaluator", {}).get("cascade") is False:
+            data["evaluator"]["thresholds"] = []
         return super().of_today(data)
 
     def check(self) -> None:

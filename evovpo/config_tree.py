@@ -1,20 +1,20 @@
-"""Base classes of configurations: a tree of checked sections, read from TOML, overrides and stored JSON.
+"""Base classes of configurations: a tree of checked sections, read from TOML, changes and stored JSON.
 
 `evovpo/config.py` declares the tree of a run and `trainer/config.py` that of a training. Each setting is one
 field: its type says which values it may have, and the sentence below it what it is and who would change it.
 Values are checked by pydantic when a section is built, so a tree that exists is a usable one.
 """
 
-import contextlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from evovpo.config_values import as_typed, expected, read_text, toml_value
 from evovpo.errors import ConfigError, EvovpoError, nearest_hint
 
 LARGEST = 2**63 - 1
@@ -42,6 +42,12 @@ class Section(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(self._explained(error)[0]) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _typed(cls, values: Mapping[str, object]) -> dict[str, object]:
+        fields = cls.model_fields
+        return {key: as_typed(fields[key], one) if key in fields else one for key, one in values.items()}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -146,21 +152,22 @@ class Tree(Section):
     @classmethod
     def load(
         cls,
-        path: Path | None,
-        overrides: Sequence[str] = (),
+        path: Path | None = None,
+        changes: Mapping[str, object] | None = None,
         base: Mapping[str, object] | None = None,
         origin: str = "base settings",
     ) -> Self:
-        """Return the defaults, changed by `base`, by the TOML file at `path`, then by `section.key=value`.
+        """Return the defaults, changed by `base`, by the TOML file at `path`, then by `changes`.
 
         What comes later wins. `base` has sections and keys as a file has them, and `origin` is what errors
-        call it. Raises `ConfigError`, naming the file or override, for a file that cannot be read, an unknown
-        section or key (with the nearest known name), and a value of the wrong type or out of range.
+        call it; `changes` are values by `section.key`. Raises `ConfigError`, naming the file, for a file that
+        cannot be read, an unknown section or key (with the nearest known name), and a value of the wrong type
+        or out of range.
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:
             layers.append(cls._read(read_toml(path), str(path)))
-        layers += [cls._read(cls._override(text), f"override {text!r}") for text in overrides]
+        layers.append(cls._read(in_sections(changes or {}), "settings"))
         tree: dict[str, Any] = {}
         for layer in layers:
             for name, values in layer.items():
@@ -200,17 +207,15 @@ class Tree(Section):
             if not is_many:
                 lines = [f"[{name}]"]
                 for key, field in kind.model_fields.items():
-                    value = getattr(found, key)
-                    line = f"# {key} = None" if value is None else f"{key} = {toml_value(value)}"
-                    lines += [f"# {_sentence(field)}", line]
+                    lines += [f"# {_sentence(field)}", _line(key, getattr(found, key))]
             else:
                 lines = [f"# {_sentence(type(self).model_fields[name])}"]
                 for row in found:
-                    lines += [f"[[{name}]]", *(f"{key} = {toml_value(value)}" for key, value in row)]
+                    lines += [f"[[{name}]]", *(_line(key, value) for key, value in row)]
                 if not found:
                     lines.append(f"# [[{name}]]")
                     for key, field in kind.model_fields.items():
-                        lines.append(f"# {key} = {toml_value(field.default)}  # {_sentence(field)}")
+                        lines.append(f"# {_line(key, field.default).lstrip('# ')}  # {_sentence(field)}")
             parts.append("\n".join(lines) + "\n")
         return "\n".join(parts)
 
@@ -232,34 +237,26 @@ class Tree(Section):
         return checked
 
     @classmethod
-    def _override(cls, text: str) -> dict[str, dict[str, object]]:
-        """Return {section: {key: value}} of `section.key=value`, the value read as the key's type."""
-        origin, sections = f"override {text!r}", cls._sections()
-        name, equals, written = text.partition("=")
-        section, dot, key = name.strip().partition(".")
-        if not (equals and dot and section and key):
-            first, (kind, _) = next(iter(sections.items()))
-            field, default = next(iter(kind.model_fields.items()))
-            example = f"{first}.{field}={default.default}"
-            raise ConfigError(f"{origin}: expected section.key=value, for example {example}")
-        single = {name: kind for name, (kind, is_many) in sections.items() if not is_many}
-        if section not in single:
-            advice = f"unknown section {section!r}; {nearest_hint(section, single)}"
-            if section in sections:
-                advice = f"[[{section}]] tables are read from a configuration file; write them there"
-            raise ConfigError(f"{origin}: {advice}")
-        value: object = written
-        found = single[section].model_fields.get(key)
-        if found is not None and found.annotation is bool:
-            value = {"true": True, "false": False}.get(written.strip().lower(), written)
-        elif found is not None and found.annotation in (int, float):
-            # What cannot be converted stays text: the check says what was expected.
-            with contextlib.suppress(ValueError):
-                value = found.annotation(written)
-        elif found is not None and found.annotation is not str:
-            with contextlib.suppress(tomllib.TOMLDecodeError):
-                value = None if written in ("", "None") else tomllib.loads(f"value = {written}")["value"]
-        return {section: {key: value}}
+    def read_changes(cls, texts: Iterable[str]) -> dict[str, object]:
+        """Return the value of each `section.key=value`, read as the type of the key.
+
+        Raises `ConfigError` for a text of another form; unknown keys and values are left to `load`.
+        """
+        sections, changes = cls._sections(), dict[str, object]()
+        for text in texts:
+            name, equals, value = text.partition("=")
+            section, dot, key = name.strip().partition(".")
+            if not (equals and dot and section and key):
+                first, (kind, _) = next(iter(sections.items()))
+                field, default = next(iter(kind.model_fields.items()))
+                example = f"{first}.{field}={default.default}"
+                raise ConfigError(f"--set {text!r}: expected section.key=value, for example {example}")
+            kind, is_many = sections.get(section, (Section, False))
+            if is_many:
+                raise ConfigError(f"--set {text!r}: [[{section}]] tables are read from files")
+            known = kind.model_fields.get(key)
+            changes[f"{section}.{key}"] = value if known is None else read_text(known, value)
+        return changes
 
     @classmethod
     def _build(cls, tree: Mapping[str, Any]) -> Self:
@@ -270,34 +267,24 @@ class Tree(Section):
         return cls(**found)
 
 
+def _line(key: str, value: object) -> str:
+    return f"# {key} = None" if value is None else f"{key} = {toml_value(value)}"
+
+
 def _sentence(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
 
 
-def expected(field: FieldInfo) -> str:
-    """Return in words which values a setting may have."""
-    said = [one for one in field.metadata if isinstance(one, str)]
-    if get_origin(field.annotation) is Literal:
-        said = ["one of " + ", ".join(get_args(field.annotation))]
-    if said:
-        return said[0]
-    names: dict[Any, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    if get_origin(field.annotation) is dict:
-        keys = get_args(get_args(field.annotation)[0])
-        return f"a table of numbers, 0 or more, by {', '.join(keys)}"
-    parts = [part for one in get_args(field.annotation) for part in (one, *get_args(one))]
-    kind = next((part for part in parts if part in names), field.annotation)
-    bounds = [one for part in (*parts, field) for one in getattr(part, "metadata", ())]
-    name = names.get(kind, "a section")
-    above, low, high = (
-        next((getattr(one, bound) for one in bounds if hasattr(one, bound)), None)
-        for bound in ("gt", "ge", "le")
-    )
-    if above is not None:
-        return f"{name} above {above:g}" + ("" if high is None else f" and at most {high:g}")
-    if low is not None:
-        return f"{name} from {low:g} to {high:g}" if high is not None else f"{name}, {low:g} or more"
-    return name
+def in_sections(values: Mapping[str, object]) -> dict[str, object]:
+    """Return values by `section.key` as sections with keys; a name without a dot is a whole section."""
+    sections: dict[str, Any] = {}
+    for name, value in values.items():
+        section, dot, key = name.partition(".")
+        if dot:
+            sections.setdefault(section, {})[key] = value
+        else:
+            sections[section] = dict(value) if isinstance(value, Mapping) else value
+    return sections
 
 
 def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, Any]:
@@ -308,18 +295,3 @@ def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, An
         raise kind(f"{path}: expected a TOML file, but it cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise kind(f"{path}: expected TOML in UTF-8: {error}; correct it") from error
-
-
-def toml_value(value: object) -> str:
-    """Return a text, number, truth value or table of them as TOML has it."""
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {toml_value(one)}' for key, one in value.items())}}}"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(toml_value, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        # Escaped beyond JSON: DEL, as TOML wants, and whatever else could steer a terminal.
-        quoted = json.dumps(value, ensure_ascii=False)
-        return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
-    return repr(value)

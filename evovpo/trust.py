@@ -6,7 +6,6 @@ the user's own files. A mark outside the store tells which runs this user made.
 
 import contextlib
 import hmac
-import json
 import os
 import secrets
 import shlex
@@ -37,8 +36,8 @@ def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
     levels = get_args(SandboxLevel)
     if levels.index(config.sandbox.minimum_level) < levels.index(SandboxConfig().minimum_level):
         yield f"level={config.sandbox.minimum_level}"
-    yield from (word for part in config.evaluator.allow.split(",") if (word := part.strip()))
-    judges = json.loads(config.evaluator.judges or "{}").get("models", [])
+    yield from config.evaluator.allow
+    judges = config.evaluator.judges.get("models", [])
     for model in (*config.models, *(ModelConfig(**table) for table in judges)):
         yield from (f"server={model.base_url}" for _ in [1] if model.base_url)
         yield from (f"key={model.key_variable}" for _ in [1] if model.key_variable != _USUAL_KEY)

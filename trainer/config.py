@@ -1,23 +1,20 @@
-"""The trainer's configuration: one typed tree, read from a TOML file and `section.key=value` overrides.
+"""The trainer's configuration: one typed tree, read from a TOML file and changed key by key.
 
 Its resolved form is stored with every training and is part of the training's id. What is read (runs, store)
 and where it goes (policies folder) are arguments of the command, not settings.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from evovpo.config_tree import AboveZero, Count, NotNegative, Section, Share, Tree
+from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Share, Tree
 
 ObjectiveName = Literal[
     "grpo", "max-at-k", "multi-rlvr", "random-weight", "vpo", "vpo-at-k", "rosa", "join-at-k",
 ]  # fmt: skip
 """The objectives of `trainer/objectives.py`; a test holds the two lists together."""
-
-
-_LISTED = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
-"""Files have lists where settings are tuples."""
 
 
 class ObjectiveConfig(Section):
@@ -28,10 +25,10 @@ class ObjectiveConfig(Section):
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """K, weightings sampled per group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
-    """Dirichlet concentration of the weightings; below 1 for problems with many components."""
-    k: Count = 0
-    """k of the -at-k objectives; 0 chooses half of a group, for max-at-k at most 8."""
-    scalar: Annotated[tuple[NotNegative, ...], _LISTED, "a list of numbers, 0 or more"] = ()
+    """Concentration of the weightings; below 1 for a problem of many components."""
+    k: Positive | None = None
+    """k of the -at-k objectives; None: half of a group, for max-at-k at most 8."""
+    scalar: Annotated[tuple[NotNegative, ...], "a list of numbers, 0 or more"] = ()
     """Component weights that grpo, max-at-k and multi-rlvr sum with; empty for the mean."""
 
     @property
@@ -43,16 +40,16 @@ class ObjectiveConfig(Section):
 class UpdateConfig(Section):
     """The optimiser and the loss."""
 
+    gone: ClassVar[Mapping[str, str]] = {"clip": "it is 0.2; leave it out"}
+
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
     """AdamW's constant learning rate; about 1e-5 to train all weights of a billion-parameter model."""
     kl: NotNegative = 0.05
-    """Weight of the KL term to the start model; raise it if answers lose diversity."""
-    clip: AboveZero = 0.2
-    """Clip range of the importance ratio (1 ± clip); lower it for stale data."""
+    """Weight of the KL term to the start model; raise it if answers grow alike."""
     bf16: bool = False
     """Compute in bfloat16; for billion-parameter models on a GPU."""
-    lora_rank: Annotated[int, Field(ge=0, le=4096)] = 0
-    """Rank of a LoRA adapter to train instead of all weights; 0 trains all weights."""
+    lora_rank: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Rank of a LoRA adapter to train instead of all weights; None: all weights."""
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
     """Groups per optimiser step; more for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -62,7 +59,7 @@ class UpdateConfig(Section):
 class DataConfig(Section):
     """The groups to train on."""
 
-    rollouts: Annotated[int, Field(ge=0, le=1024)] = 0
+    rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Join groups of the same prompt up to this number of rollouts, for runs with few rollouts per prompt."""
     staleness_limit: Count = 4
     """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
@@ -71,14 +68,14 @@ class DataConfig(Section):
 class ImitateConfig(Section):
     """Imitation of the best programs of the searches."""
 
+    gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
+
     share: Share = 0.0
     """Share of imitation in the loss; 0 is rewards only, 1 imitation only. Above 0 starts at version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """Mean number of times each target is shown when share is 1."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Targets per step; more for fewer, steadier steps."""
-    replay: Annotated[float, Field(ge=0.0, le=0.9)] = 0.5
-    """Share of pretraining data mixed with the targets; only for the built-in model."""
+    """Targets in a step; more for steadier and fewer steps."""
 
 
 class ProbeConfig(Section):
@@ -98,8 +95,8 @@ class TrainingRunConfig(Section):
     """Seed and start model of a training."""
 
     seed: Count = 0
-    """Random seed; change it for an independent repetition."""
-    model: str = ""
+    """Source of all randomness; change it for an independent repetition."""
+    model: str | None = None
     """Folder of the start model; needed if the runs were sampled from a server."""
 
 

@@ -48,7 +48,7 @@ class Search:
         if (problem is None) == (examples is None):
             raise ConfigError("expected problem or examples; give one of them")
         given = {"proposer.name": "own", "search.evaluations": evaluations, **(settings or {})}
-        config = Config.load(None, [f"{name}={value}" for name, value in given.items()])
+        config = Config.load(None, given)
         if examples is not None:
             self.problem: Problem = problem_of_examples(examples, (), seed_program, entry, statement)
         else:

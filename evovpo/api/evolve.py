@@ -139,7 +139,7 @@ def evolve(
         given |= {"proposer.name": "own", "search.in_flight": 1}
     elif model:
         given |= {"proposer.name": "openai", "proposer.model": model, "proposer.base_url": base_url}
-    overrides = [f"{name}={value}" for name, value in {**given, **(settings or {})}.items()]
+    changes = {**given, **(settings or {})}
 
     file = None if config is None else Path(config)
     console = Console(stderr=True)
@@ -147,19 +147,19 @@ def evolve(
 
     def run() -> EvolveResult:
         if problem is not None:
-            request = open_request(str(problem), file, overrides)
+            request = open_request(str(problem), file, changes)
         elif evaluator is not None:
             name, initial = project_of(evaluator, initial_program)
-            own = [f"evaluator.initial_program={initial}"] * bool(initial)
-            request = open_request(name, file, [*overrides, *own])
+            own = {"evaluator.initial_program": initial} if initial else {}
+            request = open_request(name, file, changes | own)
         elif examples is not None:
             made = problem_of_examples(rows_of(examples), rows_of(heldout), seed_program, entry, statement)
-            request = RunRequest(made, Config.load(file, overrides))
+            request = RunRequest(made, Config.load(file, changes))
         else:
             assert score is not None
             if seed_program is None or not inputs:
                 raise ConfigError("score needs seed_program, and inputs to run it on; give both")
-            loaded = Config.load(file, overrides)
+            loaded = Config.load(file, changes)
             scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, loaded)
             request = RunRequest(scored, loaded, scorer=scorer)
         if proposer is None:

@@ -81,7 +81,7 @@ def show_config(config_file: options.ConfigFile = None, overrides: options.Overr
     """
     from evovpo.config import Config
 
-    say(Config.load(config_file, overrides or ()).to_toml().rstrip("\n"))
+    say(Config.load(config_file, options.settings(overrides, {})).to_toml().rstrip("\n"))
 
 
 for _panel in (problems.app, evolve.app, runs.app, page.app, apply.app, setting_up, batch.app):

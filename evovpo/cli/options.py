@@ -1,11 +1,16 @@
 """Arguments and options that several commands share."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from evovpo.config_tree import Tree
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
@@ -114,9 +119,14 @@ Executor = Annotated[
 ]
 
 
-def settings(overrides: Iterable[str] | None, given: Mapping[str, object]) -> list[str]:
-    """Return the settings of `--set`, and after them those of options that were `given`."""
-    return [*(overrides or ()), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+def settings(
+    overrides: Iterable[str] | None, given: Mapping[str, object], tree: type[Tree] | None = None
+) -> dict[str, object]:
+    """Return values by `section.key`: those of `--set`, and after them those of options that were `given`."""
+    from evovpo.config import Config
+
+    changes = (tree or Config).read_changes(overrides or ())
+    return changes | {name: value for name, value in given.items() if value is not None}
 
 
 def written_to(given: Path | None, name: str) -> Path:

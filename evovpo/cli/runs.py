@@ -200,7 +200,7 @@ def doctor(
     from evovpo.reports.doctor.report import report_json, report_view
     from evovpo.reports.live import LiveProgress
 
-    config = Config.load(config_file, [*SAMPLING, *settings(overrides, {"store.url": store_url})])
+    config = Config.load(config_file, SAMPLING | settings(overrides, {"store.url": store_url}))
     problem = named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
         live = LiveProgress(console(stderr=True), store.call_totals)

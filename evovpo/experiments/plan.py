@@ -118,7 +118,7 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
         settings = _merged(parts)
         origin = f"{batch.origin}: proposer {proposer.name}, strategy {strategy.name}"
         try:
-            config = Config.load(None, (), settings, origin)
+            config = Config.load(base=settings, origin=origin)
         except ConfigError as error:
             faults.append(str(error))
             continue
@@ -141,14 +141,8 @@ def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
     """Return a problem with its configuration; settings win over those of an OpenEvolve project."""
     if loaded is not None:
-        return RunRequest(loaded, Config.load(None, (), settings))
-    overrides = [
-        f"{section}.{key}={str(value).lower() if isinstance(value, bool) else value}"
-        for section, values in settings.items()
-        if isinstance(values, Mapping)
-        for key, value in values.items()
-    ]
-    return open_request(str(path), overrides=overrides)
+        return RunRequest(loaded, Config.load(base=settings))
+    return open_request(str(path), changes=settings)
 
 
 def _check_proposer(named: RunRequest, store: Store | None) -> None:
@@ -189,5 +183,5 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
 
 def _comparable(config: Config) -> Config:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
-    found = config.changed(store=StoreConfig(), sandbox=sandbox, proposer={"threads": 0})
-    return found.changed(run={"programs": ""})
+    found = config.changed(store=StoreConfig(), sandbox=sandbox)
+    return found.changed(run={"programs": ()})

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evovpo.config import Config
-from evovpo.config_tree import expected
+from evovpo.config_values import expected
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.problem.suites import load_suite, problem_id, resolve_problem
 

@@ -218,7 +218,7 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
     """
     hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
-        workers=config.sandbox.workers or None,
+        workers=config.sandbox.workers,
         preload=() if problem.is_by_example else ("numpy",),
         minimum_level=Level(config.sandbox.minimum_level),
         hidden=[*hidden, *config.store.files],

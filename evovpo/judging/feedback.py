@@ -42,7 +42,7 @@ class ModelJudge:
         found, folder = self.judge.evaluate(program), self.problem.evaluator
         if found.status is not Status.OK or folder is None:
             return found
-        told: dict[str, Any] = json.loads(self.config.evaluator.judges)
+        told = self.config.evaluator.judges
         models = [ModelConfig(**table) for table in told["models"]]
         answers = asyncio.run(self._answers(models, _question(program, told["prompt"])))
         whole = sum(model.weight for model, _ in answers)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from evovpo.config import Config, SandboxConfig, amounts
+from evovpo.config import Config, SandboxConfig
 from evovpo.errors import ConfigError, EvovpoError, SandboxError
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.types import Evaluation, Problem, Program, Status
@@ -158,7 +158,7 @@ class RayJudge:
 
 def options(sandbox: SandboxConfig) -> dict[str, Any]:
     """Return what a task takes, as Ray's options; by default one core."""
-    taken: dict[str, Any] = dict(amounts(sandbox.resources))
+    taken: dict[str, Any] = dict(sandbox.resources)
     own: dict[str, Any] = {name: taken.pop(name) for name in ("num_cpus", "num_gpus") if name in taken}
     if "memory" in taken:
         own["memory"] = int(taken.pop("memory"))

@@ -18,6 +18,11 @@ from evovpo.prompts.request import Answer, Attempt, PromptRequest, ShownProgram
 from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
+_ATTEMPT_CHARACTERS = 600
+"""Most characters shown of an earlier answer that came to nothing."""
+_PROGRAM_CHARACTERS = 40_000
+"""Longest program taken from an answer, so that prompts that show it keep their size."""
+
 
 class _InstructFormat:
     """What both formats share; they differ in how an answer is asked for and read."""
@@ -89,10 +94,10 @@ class _InstructFormat:
             try:
                 is_last_cut = is_cut and number == len(texts)
                 program = self._read(problem, text, base, is_last_cut, self._settings.enforce_blocks)
-                if len(program.source) > self._settings.program_characters:
+                if len(program.source) > _PROGRAM_CHARACTERS:
                     raise AnswerError(
                         f"the program has {len(program.source)} characters; "
-                        f"at most {self._settings.program_characters} are allowed"
+                        f"at most {_PROGRAM_CHARACTERS} are allowed"
                     )
                 found.append(Answer(text, program, None))
             except (AnswerError, BundleError) as error:
@@ -118,7 +123,7 @@ class _InstructFormat:
         self, problem: Problem, request: PromptRequest, shown: ShownProgram, other: ShownProgram | None
     ) -> dict[str, str]:
         """Return what a prompt says of a program; it may be better at something than `other`."""
-        most = self._settings.feedback_characters
+        most = program_text.FEEDBACK_CHARACTERS
         text = program_text.shown_feedback(problem, shown.evaluation, request.rows, most)
         return {
             "program": program_text.shown_source(shown.program.source, problem.suffix),
@@ -128,7 +133,7 @@ class _InstructFormat:
         }
 
     def _failed(self, attempt: Attempt) -> dict[str, str]:
-        text = program_text.quoted(attempt.text, self._settings.attempt_characters)
+        text = program_text.quoted(attempt.text, _ATTEMPT_CHARACTERS)
         return {"reason": program_text.one_line(attempt.reason), "text": text}
 
     def _numbered(self, template: str, filled: list[dict[str, str]]) -> str:

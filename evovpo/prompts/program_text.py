@@ -8,6 +8,8 @@ from evovpo.analysis.scores import NO_SCORE, compared, score_name, score_of
 from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
+FEEDBACK_CHARACTERS = 1500
+"""Most characters shown of what judging a program gave."""
 _COMPONENTS = 64
 """Most reward components and metrics that are named one by one."""
 _METRIC_CHARACTERS = 200

@@ -52,7 +52,7 @@ class Templates:
         return "\n\n".join(text for text in paragraphs if text is not None)
 
 
-def load_templates(folder: str = "") -> Templates:
+def load_templates(folder: str | None = None) -> Templates:
     """Return the templates of the package, those in `folder` (if one is given) in place of their namesakes.
 
     Raises `ConfigError` for a folder that cannot be read, a file name that is no template, and a place that

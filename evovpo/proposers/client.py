@@ -87,7 +87,7 @@ class Client:
     """Warnings that were given already."""
 
     def __post_init__(self) -> None:
-        self.base_url = self.model.base_url or self.settings.base_url
+        self.base_url = self.model.base_url or self.settings.base_url or ""
         timeout, variable = self.settings.timeout_seconds, self.model.key_variable
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
         self.trouble = ""
@@ -127,7 +127,7 @@ class Client:
             self._temperatures.add(temperature)
             with contextlib.suppress(RefusedError):  # of a server that answers, as it just did
                 await self._check_temperature(form, ticket)
-        is_plain = self.model.top_p == 1.0 and not self.model.extra_fields.keys() & PLAIN_SOFTMAX.keys()
+        is_plain = self.model.top_p == 1.0 and not self.model.extra.keys() & PLAIN_SOFTMAX.keys()
         if not is_plain:
             self._say_once(
                 f"samples {self.model.name} with top_p or other settings that leave tokens out; the search "

@@ -114,7 +114,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
         body |= {"prompt": "".join(one.content for one in form.messages), "logprobs": max(form.top, 1)}
     if form.n > 1:
         body["n"] = form.n
-    return {name: value for name, value in body.items() if name not in shape.left_out} | model.extra_fields
+    return {name: value for name, value in body.items() if name not in shape.left_out} | model.extra
 
 
 def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:

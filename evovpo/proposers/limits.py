@@ -65,14 +65,15 @@ class Budget:
         if not self.is_limited:
             return
         spent = self._so_far(run_id)
-        if 0 < self.limit.tokens <= spent.tokens:
+        tokens, money = self.limit.tokens, self.limit.money
+        if tokens is not None and tokens <= spent.tokens:
             raise BudgetError(
-                f"run {run_id} has used {spent.tokens} of {self.limit.tokens} tokens; to go on with more: "
+                f"run {run_id} has used {spent.tokens} of {tokens} tokens; to go on with more: "
                 f"evovpo resume {run_id} --set budget.tokens={2 * spent.tokens}"
             )
-        if 0 < self.limit.money <= spent.money:
+        if money is not None and money <= spent.money:
             raise BudgetError(
-                f"run {run_id} has spent {spent.money:g} of {self.limit.money:g}; to go on with more: "
+                f"run {run_id} has spent {spent.money:g} of {money:g}; to go on with more: "
                 f"evovpo resume {run_id} --set budget.money={2 * spent.money:g}"
             )
 
@@ -85,17 +86,17 @@ class Budget:
 class Bucket:
     """At most `per_minute` units a minute, in the long run and, but for one burst, in every minute.
 
-    The burst is what a second brings, or one unit if that is more. 0 is no limit. A larger amount than the
+    The burst is what a second brings, or one unit if that is more. None: no limit. A larger amount than the
     burst is let through when the bucket is full, and the debt is waited off by those who come after.
     """
 
     def __init__(
         self,
-        per_minute: int,
+        per_minute: int | None,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._rate = per_minute / 60
+        self._rate = (per_minute or 0) / 60
         self._level = self._burst = max(self._rate, 1.0)
         self._now, self._sleep = now, sleep
         self._at = now()

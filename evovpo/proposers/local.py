@@ -244,10 +244,10 @@ class LocalProposer:
     What arrives while the worker is busy goes into its next batch, up to `max_batch_rows` replies (a
     larger request goes alone). Token ids of a rollout include the end token, its text does not.
 
-    `threads` is the number of CPU threads of the worker's products: one is best for models of a few
-    million parameters and whenever other processes are busy. `loaded` is the version's policy where a caller
-    holds it already, for proposers one after the other. `follow` is called before every request for
-    the version to use: another one than the present is loaded by the worker, between two batches.
+    The worker has one CPU thread, the best for models of a few million parameters and whenever other
+    processes are busy. `loaded` is the version's policy where a caller holds it already, for proposers one
+    after the other. `follow` is called before every request for the version to use: another one than the
+    present is loaded by the worker, between two batches.
     """
 
     def __init__(
@@ -255,7 +255,6 @@ class LocalProposer:
         version: PolicyVersion,
         *,
         max_batch_rows: int = 32,
-        threads: int = 1,
         follow: Callable[[], PolicyVersion] | None = None,
         loaded: LocalPolicy | None = None,
     ) -> None:
@@ -266,7 +265,7 @@ class LocalProposer:
         self._max_batch_rows = max_batch_rows
         self._waiting: list[_Waiting] = []
         self._serving: asyncio.Task[None] | None = None
-        self._worker = ThreadPoolExecutor(1, "evovpo-sampler", torch.set_num_threads, (threads,))
+        self._worker = ThreadPoolExecutor(1, "evovpo-sampler", torch.set_num_threads, (1,))
         self._is_closed = False
 
     @property

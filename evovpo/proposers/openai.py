@@ -63,7 +63,7 @@ class OpenAIProposer:
         spent_before: Callable[[str], Spending] = lambda run_id: Spending(),
         said: set[str] | None = None,
     ) -> None:
-        self._models = tuple(models) or (ModelConfig(name=settings.model),)
+        self._models = tuple(models) or (ModelConfig(name=settings.model or ""),)
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(
                 f"policy versions are of one model, and there are {len(self._models)}; set "

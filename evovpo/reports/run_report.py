@@ -143,7 +143,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
     origin = Config.from_json(run.config_json).run
     if origin.origin:
-        begun = counted(len(origin.programs.split(",")), "program")
+        begun = counted(len(origin.programs), "program")
         head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
     for part, later in pairwise(view.parts):
         before, now = (Config.from_json(one.config_json) for one in (part, later))

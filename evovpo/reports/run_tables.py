@@ -29,7 +29,6 @@ from evovpo.reports.text import (
     value_text,
 )
 from evovpo.runs.stored import Ancestor, RowResult, example_rows
-from evovpo.sandbox.openings import split_words
 from evovpo.search.search import SearchState
 from evovpo.store import RunRow, Store
 from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
@@ -268,7 +267,7 @@ def bounds_text(store: Store, run_id: str) -> str:
     judged = [item.metrics for item in store.scores(run.id) if item.status is Status.OK]
     if not judged:
         raise ProblemError(f"run {run.id} has judged no program without a failure; let it run on")
-    allowed = split_words(Config.from_json(run.config_json).evaluator.allow)
+    allowed = Config.from_json(run.config_json).evaluator.allow
     return f"allow = {json.dumps(allowed)}  # as that run had it\n" * bool(allowed) + suggest_bounds(
         problem.evaluator, judged
     )

@@ -24,7 +24,7 @@ _TELLS = 1000
 class Archipelago:
     """The other runs of an archipelago, seen from one of them."""
 
-    def __init__(self, store: Store, search: SearchState, name: str) -> None:
+    def __init__(self, store: Store, search: SearchState, name: str | None) -> None:
         self._store, self._search, self._name = store, search, name
         self._is_member: dict[str, bool] = {}
         self._told: defaultdict[str, int] = defaultdict(int)

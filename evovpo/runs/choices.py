@@ -54,7 +54,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
         return ExpressionFormat(problem)
     templates = load_templates(config.prompt.templates)
     ours = (DiffFormat if style == "diff" else RewriteFormat)(config.prompt, templates)
-    return OpenEvolvePrompts(ours, config.prompt) if config.prompt.openevolve else ours
+    return OpenEvolvePrompts(ours, config.prompt) if config.prompt.openevolve is not None else ours
 
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
@@ -150,7 +150,7 @@ def open_proposer(
 
         start = PolicyVersion(0, None, settings.model or str(BUILT_IN_MODEL))
         version, follow = _choose_policy(settings.policy, start, store)
-        return LocalProposer(version, threads=settings.threads or 1, follow=follow)
+        return LocalProposer(version, follow=follow)
     if settings.name == "openai":
         if not settings.model and not config.models:
             raise ConfigError(
@@ -182,7 +182,7 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
     said: set[str] = set()
 
     def ask(model: ModelConfig) -> Proposer:
-        proposer = {"name": "openai", "model": "", "policy": "start", "patience_seconds": 0.0}
+        proposer = {"name": "openai", "model": None, "policy": "start", "patience_seconds": 0.0}
         return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store, said)
 
     first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # that of the starting programs

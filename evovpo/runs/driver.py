@@ -20,7 +20,7 @@ from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
 from evovpo.proposers import LearningProposer, PatientProposer, Proposer
 from evovpo.runs.group import Found, GroupJudge
-from evovpo.sandbox.openings import split_words, what_is_missing
+from evovpo.sandbox.openings import what_is_missing
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Status, Tell
@@ -266,7 +266,7 @@ class Driver:
             if evaluation is None or evaluation.status is not Status.OK:
                 continue
             fault = failure(dict(evaluation.metrics or ()), evaluation.feedback)
-            lacks = what_is_missing(evaluation.feedback, split_words(self.config.evaluator.allow))
+            lacks = what_is_missing(evaluation.feedback, self.config.evaluator.allow)
             best = self.search.best
             has_worked = best is not None and not failure(
                 dict(best.evaluation.metrics or ()), best.evaluation.feedback

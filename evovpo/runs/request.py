@@ -1,7 +1,7 @@
 """What a run is to do: its problem, settings, later changes of settings, and starting programs."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ class RunRequest:
 def open_request(
     name: str,
     config_file: Path | None = None,
-    overrides: Sequence[str] = (),
+    changes: Mapping[str, object] | None = None,
     yaml: Path | None = None,
     allow: Sequence[str] = (),
     output: str | None = None,
@@ -73,7 +73,7 @@ def open_request(
     path = resolve_problem(name)
     if is_project(path):
         stored = partial(_stored_problems, path)
-        opened = open_project(path, config_file, overrides, yaml, stored, allow=allow, is_run=is_run)
+        opened = open_project(path, config_file, changes, yaml, stored, allow=allow, is_run=is_run)
         problem, initial = opened.problem, opened.initial
         # A threshold might have ended the judgement of the initial program earlier.
         judges = opened.config.evaluator.judges
@@ -83,7 +83,7 @@ def open_request(
         doubts = [f"not usable: {fault}"] if fault else []
         remarks = (*opened.settings.remarks(name), *doubts, *opened.remarks)
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
-    config = Config.load(config_file, overrides)
+    config = Config.load(config_file, changes)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
         option = "--openevolve-config" if yaml else "--allow (evaluator.allow)"
         option = "--initial-program" if config.evaluator.initial_program else option
@@ -110,9 +110,14 @@ ORIGINALS = 8
 
 
 def next_part(
-    search: SearchState, problem: Problem, run: Run, config: Config, changes: Sequence[str], store: Store
+    search: SearchState,
+    problem: Problem,
+    run: Run,
+    config: Config,
+    changes: Mapping[str, object],
+    store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Go on with a search under `section.key=value` changes; return its settings, and the part to be stored.
+    """Go on with a search under changes by `section.key`; return its settings, and the part to be stored.
 
     There is no part where the search is over under these settings too: it is solved, or its target reached.
     Raises `ConfigError` for a change that cannot be made, at all or within a run, and for a budget used up.
@@ -141,8 +146,7 @@ def next_part(
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
     """Return the problem as a search begins it: with the programs of another run that it starts from."""
-    ids = [name for name in config.run.programs.split(",") if name]
-    return replace(problem, seeds=(*problem.seeds, *map(store.program, ids)))
+    return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.programs)))
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
@@ -152,7 +156,7 @@ def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
     unknown run, and `ProblemError` if none of its programs can be used.
     """
     problem, config = request.problem, request.config
-    origin = find_run(store, config.run.origin)
+    origin = find_run(store, config.run.origin or "")
     scores = stored_run(store, origin).scores
     scored = {one.program_id: one.combined for one in scores if one.combined is not None}
     ranked = store.vectors([origin])
@@ -180,7 +184,7 @@ def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
             "give a run whose programs this problem can judge"
         )
     own = {seed.id for seed in problem.seeds}
-    programs = ",".join(program_id for program_id in fitting if program_id not in own)
+    programs = tuple(program_id for program_id in fitting if program_id not in own)
     config = config.changed(run={"origin": origin, "programs": programs})
     text = f"starts from {len(fitting)} of the {len(wanted)} best programs of run {origin}{said}"
     return replace(request, config=config, judged=tuple(known.values())), text

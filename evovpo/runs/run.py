@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,7 +77,7 @@ def resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
     executor: str | None = None,
-    changes: Sequence[str] = (),
+    changes: Mapping[str, object] | None = None,
     verify: bool = False,
     allow: Sequence[str] = (),
 ) -> Outcome:
@@ -88,7 +88,7 @@ def resume(
     The problem and the configuration come from the store, as they were when the run started or went on last;
     `allow` grants what they ask for where this user did not make the run (docs/security.md); `executor`, if
     given, says in place of `sandbox.executor` where programs run from now on. With `changes` of settings
-    (`section.key=value`) a finished run goes on too, in a new part; under settings that end it at once it
+    (by `section.key`) a finished run goes on too, in a new part; under settings that end it at once it
     still only reports. Raises what `next_part` does, `NotAllowedError` for what nobody granted,
     `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
     another process of this machine searches the run; otherwise as `rebuild`.

@@ -40,10 +40,11 @@ class Standing:
     @property
     def stop_reason(self) -> str:
         """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
-        if self.config.target_value is not None and self._reached >= self.config.target_value:
-            return f"the target of {self.config.target} is reached"
-        if 0 < self.config.patience <= self.proposed - self._improved_at:
-            return f"no better program in {self.config.patience} evaluations"
+        target, patience = self.config.target, self.config.patience
+        if target is not None and self._reached >= target:
+            return f"the target of {target} is reached"
+        if patience is not None and patience <= self.proposed - self._improved_at:
+            return f"no better program in {patience} evaluations"
         return ""
 
     @property

@@ -190,11 +190,11 @@ def run_evovpo(
 
     SearchState.ask = timed_ask  # type: ignore[method-assign]
     url = f"sqlite:///{folder}/run.db"
-    wanted = [
-        f"store.url={url}", f"search.evaluations={iterations}", f"search.rollouts={rollouts}",
-        "search.islands=5", "search.elites=200", "search.stop_when_solved=false", "prompt.style=diff",
-        "proposer.name=scripted",
-    ]  # fmt: skip
+    wanted = {
+        "store.url": url, "search.evaluations": iterations, "search.rollouts": rollouts,
+        "search.islands": 5, "search.elites": 200, "search.stop_when_solved": False, "prompt.style": "diff",
+        "proposer.name": "scripted",
+    }  # fmt: skip
     named = open_request(str(folder / problem_folder), None, wanted)
     problem, config = named.problem, named.config
     ends: list[float] = []

@@ -119,18 +119,18 @@ def test_the_defaults_of_an_update_are_those_of_the_updater() -> None:
     [
         ("objective.name=vpoo", "expected one of grpo, .*found 'vpoo'; did you mean 'vpo'"),
         ("update.learning_rate=0", "expected a number above 0 and at most 1e\\+30, found 0.0"),
-        ("update.clip=-1", "expected a number above 0, found -1.0"),
-        ("search.islands=2", "unknown section 'search'"),
+        ("objective.alpha=-1", "expected a number above 0, found -1.0"),
+        ("search.islands=2", r"unknown section \[search\]"),
         ("kl=0", "expected section.key=value, for example objective.name=vpo"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(override: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        TrainConfig.load(None, [override])
+        TrainConfig.load(None, TrainConfig.read_changes([override]))
 
 
 def test_every_setting_says_who_changes_it_and_comes_back_from_its_printed_form(tmp_path: Path) -> None:
-    wanted = TrainConfig.load(None, ["objective.name=grpo", "update.bf16=true", "run.seed=7"])
+    wanted = TrainConfig.load(None, {"objective.name": "grpo", "update.bf16": True, "run.seed": 7})
     (tmp_path / "train.toml").write_text(wanted.to_toml())
     assert TrainConfig.load(tmp_path / "train.toml") == TrainConfig.from_json(wanted.to_json()) == wanted
     lines = wanted.to_toml().splitlines()

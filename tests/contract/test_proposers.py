@@ -655,7 +655,7 @@ def store(tiny_folder: Path, other_folder: Path, adapter_folder: Path) -> Iterat
 
 
 def open_with(store: Store | None, *overrides: str) -> Proposer:
-    config = Config.load(None, [f"proposer.{override}" for override in overrides])
+    config = Config.load(None, Config.read_changes([f"proposer.{override}" for override in overrides]))
     return open_proposer(load_problem(resolve_problem("strings/date-to-iso")), config, store)
 
 

@@ -168,7 +168,7 @@ def test_a_search_gives_the_rows_that_the_model_in_process_gives(store: Store, v
     settings += ["search.stop_when_solved=false", "proposer.name=openai", "prompt.style=alignment"]
     settings += [f"proposer.model={NAME}", f"proposer.base_url={vllm_url}"]
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = start(RunRequest(problem, Config.load(None, settings)), store)
+    outcome = start(RunRequest(problem, Config.load(None, Config.read_changes(settings))), store)
     tokenizer, model = AutoTokenizer.from_pretrained(BUILT_IN_MODEL), load_folder(BUILT_IN_MODEL)
     largest = 0.0
     for group in store.groups(outcome.run):
@@ -248,7 +248,9 @@ def test_a_search_uses_the_adapter_that_is_published_meanwhile(
             versions.append(publish(store, adapter(seed), target, tmp_path / "policies"))
 
     problem = load_problem(resolve_problem("strings/date-to-iso"))
-    outcome = start(RunRequest(problem, Config.load(None, settings)), store, on_tell=told)
+    outcome = start(
+        RunRequest(problem, Config.load(None, Config.read_changes(settings))), store, on_tell=told
+    )
     rows = store.query(
         "SELECT policy_version, logprobs IS NOT NULL AS has_logprobs FROM rollouts JOIN tells "
         "ON tells.rollout_id = rollouts.id WHERE run_id = :run ORDER BY position",

@@ -20,9 +20,9 @@ from evovpo.runs.stored import lineage
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Prompt, PromptKind, Run, RunStatus, Tell
 
-SETTINGS = Config.load(None, ["run.archipelago=a", "search.evaluations=48", "search.joins=false"]).changed(
-    search={"in_flight": 1, "rollouts": 4, "answers": 1, "islands": 2}
-)
+SETTINGS = Config.load(
+    None, {"run.archipelago": "a", "search.evaluations": 48, "search.joins": False}
+).changed(search={"in_flight": 1, "rollouts": 4, "answers": 1, "islands": 2})
 
 
 @pytest.fixture
@@ -164,4 +164,4 @@ def test_a_program_that_an_elite_replaces_does_not_come(store: Store) -> None:
 
 def test_only_islands_take_programs_over() -> None:
     with pytest.raises(ConfigError, match="only islands take over"):
-        Config.load(None, ["run.archipelago=a", "search.strategy=iid"])
+        Config.load(None, {"run.archipelago": "a", "search.strategy": "iid"})

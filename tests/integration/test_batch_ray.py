@@ -93,7 +93,7 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
 def test_a_process_of_ray_keeps_the_evaluators_of_the_last_jobs(tmp_path: Path) -> None:
     work = on_ray(tmp_path, 8)[0]
     jobs = [
-        RayJob(work.problem, work.config.changed(evaluator=EvaluatorConfig(artifact_bytes=size)))
+        RayJob(work.problem, work.config.changed(evaluator=EvaluatorConfig(memory_mb=size)))
         for size in range(1000, 1005)
     ]
     seed = work.problem.seeds[0]

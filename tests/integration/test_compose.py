@@ -110,7 +110,7 @@ def test_the_default_commands_are_ones_that_evovpo_takes(
     assert parsed["store_url"] == "postgresql+psycopg://evovpo@postgres/evovpo"
     assert Shell(capsys)(command, "--help").code == 0
     tree = Config if name == "search" else TrainConfig
-    assert tree.load(None, overrides=overrides(arguments)) != tree()
+    assert tree.load(None, tree.read_changes(overrides(arguments))) != tree()
 
 
 def test_no_secret_is_part_of_a_command() -> None:

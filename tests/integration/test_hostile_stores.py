@@ -183,8 +183,8 @@ def test_an_own_run_resumes_without_a_question_and_so_do_own_changes(tmp_path: P
     proposer = ScriptedProposer(lambda prompt, index: "")
     with Store.open(str(tmp_path / "run.db")) as store:
         changes = ["proposer.base_url=http://127.0.0.1:9/v1", "search.evaluations=3"]
-        assert resume("one", store, proposer, changes=changes).evaluations == 3
-        assert resume("one", store, proposer, changes=["search.evaluations=4"]).evaluations == 4
+        assert resume("one", store, proposer, changes=Config.read_changes(changes)).evaluations == 3
+        assert resume("one", store, proposer, changes={"search.evaluations": 4}).evaluations == 4
         assert store.run("one").status is RunStatus.EXHAUSTED
 
 

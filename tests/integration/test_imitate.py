@@ -39,7 +39,7 @@ from trainer.loop.retrain import TARGETS_FILE, preview, retrain
 from trainer.loop.training_plan import make_plan
 from trainer.objectives import draw_weights
 
-CONFIG = TrainConfig.load(None, ["imitate.share=1", "imitate.passes=1", "imitate.targets_per_step=3"])
+CONFIG = TrainConfig.load(None, {"imitate.share": 1.0, "imitate.passes": 1, "imitate.targets_per_step": 3})
 TOKENIZER: Any = load_tokenizer(PolicyVersion(0, None, str(BUILT_IN_MODEL)))
 WRITTEN = (SWAP, "x0.upper()", "x0.lower()", "x0[1:]")
 RIGHT = ("Ada Lovelace", "Alan Turing", "Grace Hopper")
@@ -61,7 +61,7 @@ def search(store: Store, problem: Problem = PROBLEM, run: str = "toy") -> str:
         "proposer": {"name": "local"},
         "sandbox": {"workers": 1},
     }
-    config = Config.load(None, (), sections)
+    config = Config.load(None, None, sections)
     outcome = start(RunRequest(problem, config, run_id=run), store, ScriptedProposer(reply, logprob=-1.0))
     assert outcome.solved
     return run
@@ -99,7 +99,7 @@ def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_ro
     statements = "def solve(name):\n    name = name\n    return name\n"
     unwritable = FoundProgram(Program(statements), evaluation("best", [1] * 6), "imported", ())
     for answers, wanted in ((1, 1), (2, 2), (4, 3)):
-        config = Config.load(None, [f"search.answers={answers}"])
+        config = Config.load(None, Config.read_changes([f"search.answers={answers}"]))
         writer = _Writer(PROBLEM, config, TOKENIZER, {})
         target = writer.target("run", finds[2], np.random.default_rng(0), [unwritable, *finds])
         assert isinstance(target, ImitationTarget)
@@ -197,7 +197,7 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
     text = source(f"{SWAP} if ',' in x0 else x0.upper()")
     find = FoundProgram(Program(text), evaluation(text, [1] * 6), "mutated", (parent.program.id,))
     chat = ["proposer.name=openai", "proposer.model=any", "proposer.endpoint=chat"]
-    config = Config.load(None, [f"prompt.style={style}", *chat])
+    config = Config.load(None, Config.read_changes([f"prompt.style={style}", *chat]))
     writer = _Writer(PROBLEM, config, _Characters(), {parent.program.id: parent})
     target = writer.target("run", find, np.random.default_rng(0))
     assert isinstance(target, ImitationTarget)
@@ -209,7 +209,7 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
     assert asked.endswith("<assistant>")
     assert PROBLEM.statement in asked
     other = find._replace(program=Program(source("x0.upper()")), made_of=())
-    both = Config.load(None, [f"prompt.style={style}", *chat, "search.answers=2"])
+    both = Config.load(None, Config.read_changes([f"prompt.style={style}", *chat, "search.answers=2"]))
     writer = _Writer(PROBLEM, both, _Characters(), {parent.program.id: parent})
     chain = writer.target("run", find, np.random.default_rng(0), [find, other])
     assert isinstance(chain, ImitationTarget)

@@ -261,7 +261,10 @@ def test_bounds_once_learned_stay_although_the_evaluator_is_noisy(tmp_path: Path
     assert silent.jobs == []
     # Another time limit is another version, on the same scale; other files are another scale.
     slower = load_openevolve(
-        folder, Config.load(None, ["evaluator.timeout_seconds=9"]), frozen=[first], open_evaluator=silent.open
+        folder,
+        Config.load(None, {"evaluator.timeout_seconds": 9.0}),
+        frozen=[first],
+        open_evaluator=silent.open,
     ).problem
     assert slower.version != first.version
     assert slower.evaluator is not None
@@ -297,7 +300,7 @@ def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path
     OpenEvolveEvaluator(opened.problem, sandbox).evaluate(Program(BETTER))
     assert sandbox.jobs[1].thresholds == (0.5,)
     off = load_openevolve(
-        tmp_path / "p", Config.load(None, ["evaluator.cascade=false"]), open_evaluator=sandbox.open
+        tmp_path / "p", Config.load(None, {"evaluator.thresholds": []}), open_evaluator=sandbox.open
     )
     assert sandbox.jobs[2].functions == ("evaluate",)
     assert off.problem.version != opened.problem.version
@@ -331,7 +334,7 @@ def test_settings_of_the_yaml_give_way_to_files_and_overrides(tmp_path: Path) ->
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yaml": yaml})
     mine = tmp_path / "mine.toml"
     mine.write_text("[run]\nseed = 4\n[search]\nevaluations = 8\n")
-    opened = open_project(folder, mine, ["search.evaluations=9"], open_evaluator=answering(a=1.0).open)
+    opened = open_project(folder, mine, {"search.evaluations": 9}, open_evaluator=answering(a=1.0).open)
     assert (opened.config.search.evaluations, opened.config.run.seed) == (9, 4)
     assert opened.config.search.islands == 5
     assert opened.problem.limits.wall_seconds == 11.0
@@ -347,9 +350,11 @@ def test_models_that_the_user_names_take_the_place_of_those_in_the_yaml(tmp_path
     mine = tmp_path / "mine.toml"
 
     def models(file: Path | None, *overrides: str) -> list[tuple[str, str]]:
-        config = open_project(folder, file, overrides, open_evaluator=answering(a=1.0).open).config
-        found = [(model.name, model.base_url) for model in config.models]
-        return found or [(config.proposer.model, config.proposer.base_url)]
+        config = open_project(
+            folder, file, Config.read_changes(overrides), open_evaluator=answering(a=1.0).open
+        ).config
+        found = [(model.name, model.base_url or "") for model in config.models]
+        return found or [(config.proposer.model or "", config.proposer.base_url or "")]
 
     assert models(None) == [("a", "http://localhost:1/v1"), ("b", "")]
     assert models(None, "proposer.base_url=http://localhost:2/v1") == [("a", ""), ("b", "")]
@@ -373,10 +378,10 @@ def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_al
     problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
     answer = Answer(
         metrics=(("near", "nan"), ("note", "too slow")),
-        artifacts=(("advice", "é" * 40), ("more", "x" * 90)),
+        artifacts=(("advice", "é" * 990), ("more", "x" * 90)),
         log="a" * 1000 + "end",
     )
-    evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: answer), 100).evaluate(Program(BETTER))
+    evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: answer)).evaluate(Program(BETTER))
     assert evaluation.rewards == (0.0, 0.0)
     assert (evaluation.status, evaluation.trust, evaluation.isolation) == (Status.OK, Trust.LOW, "imagined")
     lines = evaluation.feedback.split("\n")
@@ -384,7 +389,7 @@ def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_al
         'metric near: expected a finite number, found "nan"; its reward is 0',
         "metric large: expected a finite number, found nothing; its reward is 0",
         "note: too slow",
-        "advice: " + "é" * 40,
+        "advice: " + "é" * 990,
     ]
     assert lines[4:6] == ["more: xx ...", "printed:"]
     assert lines[6].endswith("aend")
@@ -462,7 +467,7 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
     folder = write_project(tmp_path / shape, SHAPES[shape])
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    named = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(replies(shape)))
         view = read_run(store, outcome.run)
@@ -480,7 +485,7 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
 def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
+    named = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(replies("plain")))
         assert outcome.score == 0.875
@@ -498,7 +503,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
             {"evaluations": 2, "score": 0.875},
         ]
         assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
-        again = open_request(str(folder), None, [*SETTINGS, f"store.url={url}"])
+        again = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
         assert again.problem == named.problem
         assert again.judged == ()
         assert resume(outcome.run, store).score == 0.875
@@ -520,7 +525,9 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
 ) -> None:
     folder = write_project(tmp_path / "apart", APART)
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(str(folder), None, [*SETTINGS, "search.evaluations=2", f"store.url={url}"])
+    named = open_request(
+        str(folder), None, Config.read_changes([*SETTINGS, "search.evaluations=2", f"store.url={url}"])
+    )
     with Store.open(url, create=True) as store:
         scripted = ScriptedProposer(replies("plain"))
         outcome = start(named, store, scripted)
@@ -544,7 +551,9 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
 
 def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
-    config = Config.load(None, ["evaluator.mode=proxy", "sandbox.workers=1", "evaluator.timeout_seconds=10"])
+    config = Config.load(
+        None, {"evaluator.mode": "proxy", "sandbox.workers": 1, "evaluator.timeout_seconds": 10.0}
+    )
     loaded = load_openevolve(folder, config)
     assert loaded.problem.trust is Trust.HIGH
     forger = PROGRAM.replace("return 1.0", "import sys; sys.modules['__main__'].__dict__.clear(); return 1e9")
@@ -623,7 +632,7 @@ def test_evolving_needs_a_model_that_can_write_programs(
     assert answer.code == 2
     assert "give --base-url URL --model NAME" in answer.err
     assert not (tmp_path / "none.db").exists()
-    config = Config.load(None, ["proposer.name=openai"])
+    config = Config.load(None, {"proposer.name": "openai"})
     check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
         open_request("strings/date-to-iso", yaml=folder / "config.yaml")

@@ -43,7 +43,9 @@ FILES = {"initial_program.py": PROGRAM, "evaluator.py": ONE_SCORE}
 
 
 def opened(folder: Path, *overrides: str) -> Config:
-    return open_project(folder, None, overrides, open_evaluator=answering(combined_score=0.25).open).config
+    return open_project(
+        folder, None, Config.read_changes(overrides), open_evaluator=answering(combined_score=0.25).open
+    ).config
 
 
 def test_a_project_searches_and_shows_as_openevolve_does_unless_told_otherwise(tmp_path: Path) -> None:
@@ -144,7 +146,9 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
     start.write_text("fn main() {}\n")
 
     def problem(*overrides: str) -> tuple[str, str]:
-        found = open_project(folder, None, overrides, open_evaluator=answering(combined_score=0.25).open)
+        found = open_project(
+            folder, None, Config.read_changes(overrides), open_evaluator=answering(combined_score=0.25).open
+        )
         assert is_unchanged(found.problem, found.config)
         return found.problem.version, found.problem.suffix
 
@@ -153,7 +157,7 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
     with pytest.raises(ProblemError, match=r"gone.py: cannot be read: No such file"):
         problem(f"evaluator.initial_program={tmp_path / 'gone.py'}")
     with pytest.raises(ConfigError, match=r"--initial-program is for OpenEvolve projects, and strings/"):
-        open_request("strings/date-to-iso", None, [f"evaluator.initial_program={start}"])
+        open_request("strings/date-to-iso", None, Config.read_changes([f"evaluator.initial_program={start}"]))
 
 
 def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -287,7 +291,7 @@ def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> No
     folder, _, _ = templated(tmp_path)
     url = f"sqlite:///{tmp_path}/runs.db"
     settings = ("proposer.name=scripted", "search.evaluations=12", "search.in_flight=1", f"store.url={url}")
-    named = open_request(str(folder), None, [*settings, "sandbox.workers=1"])
+    named = open_request(str(folder), None, Config.read_changes([*settings, "sandbox.workers=1"]))
 
     def write(prompt: Prompt, index: int) -> str:
         return f"<<<<<<< SEARCH\n    return 1.0\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
@@ -393,7 +397,9 @@ def test_what_a_prompt_only_showed_comes_from_this_run(tmp_path: Path) -> None:
     folder, _, _ = templated(tmp_path)  # whose prompts show other programs beside the parent
     settings = ("proposer.name=scripted", "search.evaluations=24", "search.in_flight=1", "search.islands=1")
     url = f"sqlite:///{tmp_path}/runs.db"
-    named = open_request(str(folder), None, [*settings, f"store.url={url}", "sandbox.workers=1"])
+    named = open_request(
+        str(folder), None, Config.read_changes([*settings, f"store.url={url}", "sandbox.workers=1"])
+    )
 
     def write(prompt: Prompt, index: int) -> str:
         line = re.findall(r"^    return .*$", prompt.messages[-1].content, re.MULTILINE)[0]

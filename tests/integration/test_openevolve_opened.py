@@ -124,14 +124,16 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
         files = {"initial_program.py": PROGRAM, "evaluator.py": evaluator}
         folder = write_project(tmp_path / "p", files)
         with pytest.raises(ProblemError, match="PermissionError"):
-            open_project(folder, overrides=["sandbox.workers=1"])
+            open_project(folder, changes={"sandbox.workers": 1})
         (folder / "metrics.toml").write_text('allow = ["network"]\n')
         setting = f"evaluator.allow=read={tmp_path}/data, network"
         words = ("network", f"read={tmp_path}/data", "env=HOME")
-        opened = open_project(folder, overrides=["sandbox.workers=1", setting], allow=["env=HOME"])
+        opened = open_project(
+            folder, changes=Config.read_changes(["sandbox.workers=1", setting]), allow=["env=HOME"]
+        )
         proxy = ["sandbox.workers=1", "evaluator.mode=proxy"]
-        apart = open_project(folder, overrides=proxy, allow=["network"])
-    assert opened.config.evaluator.allow == ", ".join(words)
+        apart = open_project(folder, changes=Config.read_changes(proxy), allow=["network"])
+    assert list(opened.config.evaluator.allow) == list(words)
     assert opened.initial is not None
     assert opened.initial.isolation.endswith(f"; opened: {', '.join(words)}")
     assert opened.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
@@ -142,18 +144,22 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
 def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", PLAINEST)
     closed, opened = (
-        load_openevolve(folder, Config.load(None, ["sandbox.workers=1", f"evaluator.allow={words}"])).problem
+        load_openevolve(
+            folder, Config.load(None, Config.read_changes(["sandbox.workers=1", f"evaluator.allow={words}"]))
+        ).problem
         for words in ("", "network")
     )
-    assert closed.version == load_openevolve(folder, Config.load(None, ["sandbox.workers=1"])).problem.version
+    assert (
+        closed.version == load_openevolve(folder, Config.load(None, {"sandbox.workers": 1})).problem.version
+    )
     assert closed.version != opened.version
 
 
 def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", PLAINEST)
     settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
-    strongest = open_project(folder, overrides=settings).initial
-    off = open_project(folder, overrides=settings, allow=["sandbox=off"]).initial
+    strongest = open_project(folder, changes=Config.read_changes(settings)).initial
+    off = open_project(folder, changes=Config.read_changes(settings), allow=["sandbox=off"]).initial
     assert strongest is not None
     assert off is not None
     with WholeSandbox(folder) as sandbox:
@@ -176,7 +182,7 @@ def test_a_fault_names_the_place_where_it_was_written(
 ) -> None:
     folder = write_project(tmp_path / "p", PLAINEST | {"metrics.toml": toml})
     with pytest.raises((ConfigError, ProblemError), match=expected):
-        open_project(folder, overrides=[f"evaluator.allow={setting}"], allow=option)
+        open_project(folder, changes=Config.read_changes([f"evaluator.allow={setting}"]), allow=option)
 
 
 def test_only_evaluators_that_are_projects_can_be_opened(

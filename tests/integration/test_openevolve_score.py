@@ -56,7 +56,7 @@ def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolve
 
 
 def test_a_program_stopped_at_a_stage_is_told_so_in_one_sentence(tmp_path: Path) -> None:
-    config = Config.load(None, ["sandbox.workers=1", "evaluator.timeout_seconds=20"])
+    config = Config.load(None, {"sandbox.workers": 1, "evaluator.timeout_seconds": 20.0})
     plain = write_project(tmp_path / "one", EXAMPLES["cascade"])
     toml = {"metrics.toml": "[metrics.eval_time]\nlow = 0\nhigh = 9\n[metrics.runs]\nlow = 0\nhigh = 1\n"}
     for folder, rewards in ((plain, 1), (write_project(tmp_path / "two", EXAMPLES["cascade"] | toml), 2)):

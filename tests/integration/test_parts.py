@@ -65,7 +65,9 @@ def go_on(database: Path, *changes: str, write: Script | None = None) -> tuple[O
         live[:] = [progress.search]
 
     with Store.open(str(database)) as store:
-        outcome = resume("one", store, Shuffled(write or toy_script()), on_tell=keep, changes=changes)
+        outcome = resume(
+            "one", store, Shuffled(write or toy_script()), on_tell=keep, changes=Config.read_changes(changes)
+        )
         return outcome, live
 
 
@@ -194,7 +196,7 @@ def test_what_cannot_be_changed_is_refused_and_nothing_is_stored(
     with Store.open(str(database)) as store:
         proposer = None if said.startswith("proposer") else ScriptedProposer(toy_script())
         with pytest.raises(ConfigError, match=said):
-            resume("one", store, proposer, changes=changes)
+            resume("one", store, proposer, changes=Config.read_changes(changes))
         assert len(store.parts("one")) == 1
         assert store.run("one").status is RunStatus.EXHAUSTED
 
@@ -242,7 +244,7 @@ def test_a_run_begins_with_the_best_programs_of_another_and_replays(database: Pa
     with Store.open(str(database)) as store:
         best = store.vectors(["one"])
         request, note = with_origin(RunRequest(PROBLEM, config().changed(run={"origin": "one"})), store)
-    ids = request.config.run.programs.split(",")
+    ids = request.config.run.programs
     assert request.config.run.origin == "one"
     assert best[0][0] in ids
     assert len({dict(best)[program_id] for program_id in ids}) == len(ids)

@@ -42,7 +42,7 @@ def write(prompt: Prompt, index: int) -> str:
 
 def test_a_run_by_edits_tells_models_everything_and_replays(tmp_path: Path) -> None:
     problem = load_problem(new_problem(tmp_path / "mine", "score"))
-    config = Config.load(None, SETTINGS)
+    config = Config.load(None, Config.read_changes(SETTINGS))
     with Store.open(f"sqlite:///{tmp_path}/runs.db") as store:
         outcome = start(RunRequest(problem, config, run_id="r"), store, ScriptedProposer(write))
         history = list(store.history("r"))

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 CONFIG = TrainConfig.load(
     None,
-    ["update.groups_per_step=2", "update.passes=2", "update.learning_rate=1e-3"],
+    {"update.groups_per_step": 2, "update.passes": 2, "update.learning_rate": 0.001},
 )
 RUN = "toy-run"
 
@@ -81,7 +81,7 @@ def configured(*overrides: str) -> TrainConfig:
     sections = dict(CONFIG)
     for text in overrides:
         name = text.partition(".")[0]
-        changed = getattr(TrainConfig.load(None, [text]), name)
+        changed = getattr(TrainConfig.load(None, TrainConfig.read_changes([text])), name)
         key = text.partition(".")[2].partition("=")[0]
         sections[name] = sections[name].changed(**{key: getattr(changed, key)})
     return TrainConfig(**sections)
@@ -419,14 +419,16 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
         again = store.training_steps(second.config_hash)
         assert (place.policies / "v0002" / "adapter_config.json").is_file()
         assert again[0].kl > 1e-4
-        with pytest.raises(ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or 0 to merge"):
+        with pytest.raises(
+            ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or leave it out to merge"
+        ):
             retrain(store, [RunSpan(RUN)], configured("update.lora_rank=8"), place.policies)
     place.retrain()
     assert (place.policies / "v0003" / "model.safetensors").is_file()
 
 
 @pytest.mark.parametrize(
-    "overrides", [("objective.k=2", "update.clip=0.1"), ("objective.alpha=0.5", "update.bf16=true")]
+    "overrides", [("objective.k=2", "update.kl=0.1"), ("objective.alpha=0.5", "update.bf16=true")]
 )
 def test_what_is_computed_is_a_matter_of_settings(place: Place, overrides: Sequence[str]) -> None:
     result = place.retrain(configured(*overrides))

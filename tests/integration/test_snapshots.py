@@ -254,7 +254,7 @@ def test_the_snapshot_of_a_run_in_the_sandbox_can_be_used(
 ) -> None:
     monkeypatch.setattr(SnapshotKeeper.__init__, "__defaults__", (10,))
     settings = Config.load(
-        None, ["proposer.name=random", "search.evaluations=40", "search.stop_when_solved=false"]
+        None, {"proposer.name": "random", "search.evaluations": 40, "search.stop_when_solved": False}
     )
     with Store.open(str(tmp_path / "run.db")) as store:
         start(RunRequest(PROBLEM, settings, run_id="one"), store)

@@ -196,7 +196,7 @@ class Answering:
     @contextmanager
     def open(self, problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
         """Stand in for `open_openevolve`."""
-        yield OpenEvolveEvaluator(problem, self, config.evaluator.artifact_bytes)
+        yield OpenEvolveEvaluator(problem, self)
 
 
 def answering(**metrics: Json) -> Answering:

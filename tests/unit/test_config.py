@@ -1,12 +1,13 @@
 """The configuration tree: defaults, files, overrides, and the refusal of what it does not know."""
 
+import json
 import tomllib
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from evovpo.config import Config, PromptConfig, SamplingConfig, SandboxLevel, SearchConfig
+from evovpo.config import Config, ModelConfig, PromptConfig, SamplingConfig, SandboxLevel, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.sandbox import Level
 
@@ -23,13 +24,13 @@ def test_without_file_and_overrides_the_defaults_come_back() -> None:
 
 def test_an_override_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "[search]\nislands = 2\nrollouts = 5\n")
-    config = Config.load(path, ["search.islands=7", "search.islands=9"])
+    config = Config.load(path, Config.read_changes(["search.islands=7", "search.islands=9"]))
     assert (config.search.islands, config.search.rollouts, config.search.answers) == (9, 5, 1)
 
 
 def test_json_gives_the_same_configuration_back() -> None:
     config = Config.load(
-        None, ["search.joins=false", "sampling.temperature=0.7", "store.url=sqlite:///a=b.db"]
+        None, {"search.joins": False, "sampling.temperature": 0.7, "store.url": "sqlite:///a=b.db"}
     )
     assert Config.from_json(config.to_json()) == config
     assert config != Config()
@@ -47,7 +48,9 @@ def test_differences_are_named_with_both_values() -> None:
 
 def test_printed_toml_loads_as_the_same_configuration(tmp_path: Path) -> None:
     overrides = ['proposer.model=C:\\models\\"é"\x7f😀', "sampling.temperature=1e-3", "run.seed=5"]
-    config = Config.load(None, [*overrides, "search.ways={climb=0.8, fresh=0.2}", "search.rollouts=3"])
+    config = Config.load(
+        None, Config.read_changes([*overrides, "search.ways={climb=0.8, fresh=0.2}", "search.rollouts=3"])
+    )
     assert Config.load(written(tmp_path, config.to_toml())) == config
     assert Config.load(written(tmp_path, Config().to_toml())) == Config()
 
@@ -55,7 +58,7 @@ def test_printed_toml_loads_as_the_same_configuration(tmp_path: Path) -> None:
 def test_a_table_is_read_from_files_overrides_and_stored_json(tmp_path: Path) -> None:
     ways = {"climb": 0.8, "fresh": 0.2}
     in_file = Config.load(written(tmp_path, "[search]\nways = {climb = 0.8, fresh = 0.2}\n"))
-    override = Config.load(None, ["search.ways={climb=0.8, fresh=0.2}"])
+    override = Config.load(None, Config.read_changes(["search.ways={climb=0.8, fresh=0.2}"]))
     assert (
         in_file == override == Config.from_json(override.to_json()) == Config().changed(search={"ways": ways})
     )
@@ -72,7 +75,12 @@ def test_a_table_of_a_section_is_changed_as_a_whole() -> None:
 def test_a_setting_that_may_be_none_is_overridden_by_a_number_or_none(
     written_: str, value: int | None
 ) -> None:
-    assert Config.load(None, ["search.rollouts=5", f"search.rollouts={written_}"]).search.rollouts == value
+    assert (
+        Config.load(
+            None, Config.read_changes(["search.rollouts=5", f"search.rollouts={written_}"])
+        ).search.rollouts
+        == value
+    )
 
 
 def test_ways_need_a_share_above_zero_and_islands() -> None:
@@ -94,7 +102,7 @@ def test_a_setting_that_is_gone_is_refused_with_what_replaces_it(tmp_path: Path,
         Config.load(written(tmp_path, f"[search]\n{key} = 1\n"))
     assert SearchConfig.gone[key] in str(caught.value)
     with pytest.raises(ConfigError, match=rf"search\.{key} is gone: "):
-        Config.load(None, [f"search.{key}=1"])
+        Config.load(None, Config.read_changes([f"search.{key}=1"]))
 
 
 def test_settings_that_are_gone_are_left_out_of_stored_configurations() -> None:
@@ -133,7 +141,7 @@ def test_json_without_a_field_gets_its_default() -> None:
         ("[search]\nways = 'climb'\n", ["search.ways", "a table of numbers", "'climb'"]),
         ("[search]\nways = {clim = 1.0}\n", ["search.ways", "climb"]),
         ("[search]\nways = {climb = -1.0}\n", ["search.ways", "0 or more"]),
-        ("[search]\nrollouts = 0\n", ["search.rollouts", "whole number", "found 0"]),
+        ("[search]\nrollouts = -1\n", ["search.rollouts", "whole number", "found -1"]),
         ("[sampling]\ntemperature = 0\n", ["sampling.temperature", "above 0", "found 0"]),
         ("[sampling]\ntemperature = inf\n", ["sampling.temperature", "inf"]),
         ("[store]\nurl = 3\n", ["store.url", "a text", "found 3"]),
@@ -153,7 +161,6 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
     ("override", "fragments"),
     [
         ("search.evaluation=5", ["'evaluations'"]),
-        ("serch.evaluations=5", ["'search'"]),
         ("search.evaluations=many", ["whole number", "'many'"]),
         ("search.evaluations=1e3", ["whole number", "'1e3'"]),
         ("search.evaluations=-1", ["found -1"]),
@@ -167,9 +174,63 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
 )
 def test_a_bad_override_is_refused_naming_itself(override: str, fragments: list[str]) -> None:
     with pytest.raises(ConfigError) as caught:
-        Config.load(None, [override])
-    for fragment in [repr(override), *fragments]:
+        Config.load(None, Config.read_changes([override]))
+    for fragment in [override.partition("=")[0].rpartition(".")[2], *fragments]:
         assert fragment in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("evaluator.thresholds=0.5, 1", (0.5, 1.0)),
+        ("evaluator.thresholds=[0.5, 1]", (0.5, 1)),
+        ("evaluator.thresholds=", ()),
+        ("evaluator.allow=env=HOME, network", ("env=HOME", "network")),
+        ("sandbox.resources=num_cpus=2,memory=4e9", {"num_cpus": 2, "memory": 4e9}),
+        ('evaluator.judges={"models": [], "weight": 0.1}', {"models": [], "weight": 0.1}),
+        ("search.target=", None),
+        ("search.target=0", 0.0),
+        ("proposer.model=7", "7"),
+        ("proposer.model=None", None),
+        ("budget.tokens=0", None),
+    ],
+)
+def test_the_text_of_a_setting_is_read_as_its_type(text: str, value: object) -> None:
+    name = text.partition("=")[0]
+    config = Config.load(None, Config.read_changes([text]))
+    section, _, key = name.partition(".")
+    found = getattr(getattr(config, section), key)
+    assert found == value
+    assert type(found) is type(value)
+    assert Config.from_json(config.to_json()) == config
+
+
+def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> None:
+    stored = {
+        "evaluator": {"allow": "env=HOME, network", "thresholds": "0.5, 1", "judges": "", "metrics": ""},
+        "sandbox": {"resources": "num_cpus=2", "workers": 0},
+        "search": {"target": "0.9", "patience": 0, "beam": 4},
+        "run": {"programs": "a,b", "origin": "", "archipelago": ""},
+        "models": [{"name": "a", "extra": '{"reasoning_effort": "low"}', "temperature": 0.0}],
+        "prompt": {"openevolve": ""},
+    }
+    config = Config.from_json(json.dumps(stored))
+    model = {"name": "a", "extra": {"reasoning_effort": "low"}, "temperature": None}
+    assert config == Config().changed(
+        evaluator={"allow": ("env=HOME", "network"), "thresholds": (0.5, 1.0)},
+        sandbox={"resources": {"num_cpus": 2.0}},
+        search={"target": 0.9},
+        run={"programs": ("a", "b")},
+        models=(ModelConfig(**model),),
+    )
+    del stored["search"]["beam"]
+    assert Config.load(None, None, stored) == config
+    assert Config.from_json('{"evaluator": {"cascade": false}}').evaluator.thresholds == ()
+
+
+def test_a_section_that_is_unknown_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(ConfigError, match=r"unknown section \[serch\]; did you mean 'search'"):
+        Config.load(None, {"serch.evaluations": 5})
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

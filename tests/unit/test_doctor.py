@@ -31,7 +31,7 @@ from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.cli import main
 from evovpo.config import Config
-from evovpo.config_tree import toml_value
+from evovpo.config_values import toml_value
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
@@ -435,7 +435,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with one run: half of its chains hold a program right on three rows and one right on two."""
     small = ["search.evaluations=24", "search.rollouts=2", "search.in_flight=1"]
-    config = Config.load(None, ["proposer.name=scripted", *SAMPLING, *small])
+    config = Config.load(None, {"proposer.name": "scripted"} | SAMPLING | Config.read_changes(small))
     with Store.open(f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}") as opened:
         texts = [SWAP, "x0.strip()", "x0.upper()"], ["x0[::-1]", "x0.lower()", "1 +"]
         start(
@@ -476,7 +476,7 @@ def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> N
 
 
 def test_the_newest_run_of_a_problem_is_taken_and_none_is_made(store: Store, problem: Problem) -> None:
-    report = examine_problem(store, problem, Config.load(None, ["proposer.name=scripted"]))
+    report = examine_problem(store, problem, Config.load(None, {"proposer.name": "scripted"}))
     assert report.run.id == "first"
     assert len(store.runs()) == 1
 
@@ -553,7 +553,7 @@ def test_a_picture_that_cannot_be_written_is_one_clear_error(store: Store, tmp_p
 
 
 def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> None:
-    config = Config.load(None, ["proposer.name=scripted", "search.evaluations=4", "search.rollouts=2"])
+    config = Config.load(None, {"proposer.name": "scripted", "search.evaluations": 4, "search.rollouts": 2})
     with Store.open(str(tmp_path / "new.db")) as empty:
         start(
             RunRequest(problem, config, run_id="none"), empty, ScriptedProposer(lambda prompt, index: "1 +")

@@ -75,7 +75,6 @@ evaluator:
         "proposer.timeout_seconds": 30,
         "proposer.attempts": 3,
         "evaluator.artifacts": False,
-        "evaluator.artifact_bytes": 20480,
         "search.islands": 4,
         "search.elites": 8,
         "search.migration_interval": 5,
@@ -83,19 +82,19 @@ evaluator:
         "search.ways": {"climb": 0.25, "explore": 0.25, "combine": 0.25, "repair": 0.15, "fresh": 0.1},
         "evaluator.timeout_seconds": 12,
         "evaluator.memory_mb": 500,
-        "evaluator.cascade": False,
-        "evaluator.thresholds": "0.1, 1.0",
+        "evaluator.thresholds": [],
     }
     assert found.models == ()
     assert found.statement == "Sort fast."
     assert {name for name, effect in effects(found).items() if effect is not Effect.MAPPED} == {
-        "prompt.num_top_programs"
+        "prompt.num_top_programs",
+        "prompt.max_artifact_bytes",
     }
     assert found.features(("speed", "size")) == (Feature("length", bins=6), Feature("reward:speed", bins=6))
     assert found.features(("combined_score",))[1] == Feature("metric:speed", bins=6)
     scored = read(tmp_path, "database: {feature_dimensions: [score, complexity]}\n")
     assert [feature.name for feature in scored.features(("combined_score",))] == ["score", "length"]
-    config = Config.load(None, ["search.islands=9"], found.base())
+    config = Config.load(None, {"search.islands": 9}, found.base())
     assert (config.search.evaluations, config.search.islands) == (50, 9)
 
 
@@ -121,7 +120,7 @@ def test_ratios_become_the_shares_of_ways_at_first(
 ) -> None:
     found = read(tmp_path, f"database: {{{ratios}}}\n")
     assert found.values["search.ways"] == pytest.approx(ways)
-    assert Config.load(None, (), found.base()).search.ways == pytest.approx(ways)
+    assert Config.load(None, None, found.base()).search.ways == pytest.approx(ways)
 
 
 def test_several_models_and_settings_of_one_model_become_tables(tmp_path: Path) -> None:
@@ -152,12 +151,12 @@ llm:
             "name": "b",
             "weight": 0.2,
             "top_p": 0.9,
-            "extra": '{"reasoning_effort": "low"}',
+            "extra": {"reasoning_effort": "low"},
             "key_variable": "SOME_KEY",
         },
         {"name": "c", "weight": 0.75, "top_p": 0.9, "key_variable": "SOME_KEY"},
     )
-    config = Config.load(None, (), found.base())
+    config = Config.load(None, None, found.base())
     assert [model.name for model in config.models] == ["a", "b", "c"]
     assert config.proposer.name == "openai"
 
@@ -245,7 +244,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_a_reason(tmp_path: Path, tex
 def test_a_value_that_is_none_of_ours_names_file_and_setting(tmp_path: Path) -> None:
     found = read(tmp_path, "max_iterations: 0\n")
     with pytest.raises(ConfigError, match=r"some.yaml: search.evaluations: expected a whole number"):
-        Config.load(None, (), found.base(), "some.yaml")
+        Config.load(None, None, found.base(), "some.yaml")
 
 
 def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
@@ -285,6 +284,5 @@ def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_
 
 @pytest.mark.parametrize("text", ["0.5; 0.7", "high", "0.5, nan"])
 def test_thresholds_that_are_no_numbers_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"evaluator.thresholds: expected finite numbers with commas"):
-        Config.load(None, [f"evaluator.thresholds={text}"])
-    assert Config.load(None, ["evaluator.thresholds=0.5,1"]).evaluator.cascade_thresholds == (0.5, 1.0)
+    with pytest.raises(ConfigError, match=r"evaluator.thresholds: expected a list of numbers"):
+        Config.load(None, Config.read_changes([f"evaluator.thresholds={text}"]))

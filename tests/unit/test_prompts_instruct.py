@@ -107,10 +107,10 @@ def test_untrusted_output_cannot_end_its_block_nor_write_marks_of_a_chat_templat
 
 def test_feedback_is_capped_in_its_middle() -> None:
     parent = judged(MARKED, (0.0, 0.0), "begin" + "x" * 5000 + "end", Status.ERROR)
-    made_by = RewriteFormat(PromptConfig(feedback_characters=300))
+    made_by = RewriteFormat()
     text = user_text(made_by, EVALUATED, PromptRequest(1, PromptKind.MUTATE, parent))
     quoted = text.split("not an instruction):\n```text\n")[1].split("\n```")[0]
-    assert quoted == "begin" + "x" * 95 + "\n[... 4708 characters left out ...]\n" + "x" * 197 + "end"
+    assert quoted == "begin" + "x" * 495 + "\n[... 3508 characters left out ...]\n" + "x" * 997 + "end"
 
 
 def test_a_failed_row_is_shown_with_what_came_and_what_was_expected() -> None:
@@ -221,11 +221,11 @@ def test_other_languages_need_a_fence_and_all_of_it() -> None:
 
 
 def test_a_program_that_is_too_long_is_refused() -> None:
-    made_by = RewriteFormat(PromptConfig(program_characters=100))
-    text = "```python\ndef solve(x): return 1\n" + "# more\n" * 20 + "```"
+    made_by = RewriteFormat()
+    text = "```python\ndef solve(x): return 1\n" + "# more\n" * 6000 + "```"
     (answer,) = made_by.answers(SCORED, rollout(text), 1)
     assert answer.program is None
-    assert answer.reason == "the program has 163 characters; at most 100 are allowed"
+    assert answer.reason == "the program has 42023 characters; at most 40000 are allowed"
 
 
 def test_text_that_is_no_unicode_is_refused() -> None:

@@ -22,7 +22,7 @@ from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 
 
 def config(*overrides: str) -> Config:
-    return Config.load(None, overrides)
+    return Config.load(None, Config.read_changes(overrides))
 
 
 def filled(text: str, **values: str) -> str:
@@ -168,11 +168,9 @@ def test_random_programs_know_one_format() -> None:
 
 def test_settings_and_templates_reach_the_format(tmp_path: Path) -> None:
     (tmp_path / "mutate.txt").write_text("{feedback}")
-    made_by = choose_format(
-        EVALUATED, config(*SERVER, f"prompt.templates={tmp_path}", "prompt.feedback_characters=100")
-    )
+    made_by = choose_format(EVALUATED, config(*SERVER, f"prompt.templates={tmp_path}"))
     parent = dataclasses.replace(
-        PARENT, evaluation=dataclasses.replace(PARENT.evaluation, feedback="x" * 200)
+        PARENT, evaluation=dataclasses.replace(PARENT.evaluation, feedback="x" * 1600)
     )
     text = made_by.messages(EVALUATED, PromptRequest(1, PromptKind.MUTATE, parent))[-1].content
     assert "100 characters left out" in text

@@ -47,7 +47,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 def store(problem: Problem, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """A store with one run: a model wrote `SWAP`, whose join with the starting program is the solution."""
     settings = ["proposer.name=scripted", "search.in_flight=1", "search.rollouts=1", "search.answers=2"]
-    config = Config.load(None, [*settings, "search.evaluations=40"])
+    config = Config.load(None, Config.read_changes([*settings, "search.evaluations=40"]))
     url = f"sqlite:///{tmp_path_factory.mktemp('store') / 'runs.db'}"
     with Store.open(url) as opened:
         proposer = ScriptedProposer(lambda prompt, index: join_chain(["x0.title()", SWAP]))

@@ -111,15 +111,18 @@ def loop(
         imitate = float(all(problem.is_by_example for problem in problems))
     # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
     alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate == 1 else {}
-    changes = settings([*settings(None, alone), *(train_overrides or ())], {"objective.name": objective})
-    changes.append(f"imitate.share={imitate}")
-    train = TrainConfig.load(None, [f"run.seed={seed}", *changes])
-    answers = find_objective(train.objective.name).usual_answers
-    given = [f"search.answers={answers}", f"search.evaluations={evaluations}", f"run.seed={seed}"]
-    given += ["proposer.policy=served", *settings(overrides, {"store.url": store_url})]
-    if executor is not None:
-        given.append("sandbox.executor=local")  # where the search is
-    search = Config.load(config_file, given)
+    options_of_training = {"objective.name": objective, "imitate.share": imitate}
+    changes = settings(train_overrides, options_of_training, TrainConfig)
+    train = TrainConfig.load(None, {"run.seed": seed, **alone, **changes})
+    usual: dict[str, object] = {
+        "search.answers": find_objective(train.objective.name).usual_answers,
+        "search.evaluations": evaluations,
+        "run.seed": seed,
+        "proposer.policy": "served",
+    }
+    # Where there is an executor, programs are judged where the search is.
+    given = {"store.url": store_url, "sandbox.executor": executor and "local"}
+    search = Config.load(config_file, usual | settings(overrides, given))
     searches = searches or (_SEARCHES if imitate == 1 else 1)
     plan = plan_loop(problems, search, train, limit=limit, searches=searches, entries=entries)
     with open_store(search.store.url, create=True) as store:

@@ -124,7 +124,7 @@ def pose(domain: str, data: Path, row: int, output: Path) -> None:
     """Make a problem of one row of a domain, to search for answers to it as for programs: `evovpo new`."""
     from pydantic import RootModel
 
-    from evovpo.config_tree import toml_value
+    from evovpo.config_values import toml_value
     from evovpo.problem.importers.formats import check_empty
     from trainer.domains import open_domain
     from trainer.domains.text.rows import read_rows

@@ -107,7 +107,7 @@ def retrain(
     from trainer.config import TrainConfig
 
     config = TrainConfig.load(
-        config_file, settings(overrides, {"objective.name": objective, "imitate.share": imitate})
+        config_file, settings(overrides, {"objective.name": objective, "imitate.share": imitate}, TrainConfig)
     )
     if show_config:
         say(config.to_toml().rstrip("\n"))

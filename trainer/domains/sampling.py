@@ -4,7 +4,6 @@ In this process it can be any causal model that transformers loads, on the accel
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -218,7 +217,7 @@ def complete_at(
     fields = {name: value for name, value in extra.items() if plain.get(name) != value}
     if ask.template:
         fields["chat_template_kwargs"] = dict(ask.template)
-    named = ModelConfig(name=model, top_p=ask.top_p, extra=json.dumps(fields) if fields else "")
+    named = ModelConfig(name=model, top_p=ask.top_p, extra=fields)
     sampling, done = Sampling(ask.temperature, domain.max_tokens), count(1)
 
     async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[JudgedCompletion]:

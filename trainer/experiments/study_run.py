@@ -80,7 +80,7 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
         problems=study.problems,
         evaluations=(arm.evaluations,),
         seeds=(seed,),
-        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model), "threads": 1}}),),
+        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model)}}),),
         strategies=tuple(Variant(one.name, one.settings_for(arm)) for one in strategies),
         origin=f"{study.path}: arm {arm.name}",
     )

@@ -69,7 +69,7 @@ class VPOConfig(GRPOConfig):
     draws: int = _DEFAULT.draws
     """As `alpha` and `k`, see `ObjectiveConfig`."""
     alpha: float = _DEFAULT.alpha
-    k: int = _DEFAULT.k
+    k: int | None = _DEFAULT.k
     scalar: tuple[float, ...] = ()
     """Weights of the components where an objective needs one number; empty for their mean."""
     check_first_batch: bool = True

@@ -37,7 +37,7 @@ class TrainableModel(NamedTuple):
 
 
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
-    """Return a version to train, all weights (rank 0) or a LoRA adapter on top of it.
+    """Return a version to train, all weights (no rank) or a LoRA adapter on top of it.
 
     An adapter version is trained on as it is, at its own rank, or merged into its base if all weights are to
     be trained. The seed gives a new adapter its first weights. Without a KL term no reference is loaded.
@@ -50,16 +50,17 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
         require_folder(needed)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     base = base_version(version)
-    model, tokenizer, _ = load_model(version if lora_rank == 0 else base)
+    model, tokenizer, _ = load_model(version if lora_rank is None else base)
     if device == "cpu":
         # There the backward pass of fused attention costs more than the plain one.
         model.set_attn_implementation("eager")
-    if lora_rank == 0:
+    if lora_rank is None:
         model.requires_grad_(True)  # merging an adapter leaves them frozen
     else:
         model = _with_adapter(model, version, lora_rank, config.run.seed)
     reference = None
-    if with_reference and (lora_rank == 0 or Path(base.path).resolve() != Path(start_model.path).resolve()):
+    is_start = Path(base.path).resolve() == Path(start_model.path).resolve()
+    if with_reference and (lora_rank is None or not is_start):
         reference = load_model(start_model).model.requires_grad_(False).to(device)
     return TrainableModel(model.to(device), reference, tokenizer)
 
@@ -96,7 +97,7 @@ def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> A
         if found != rank:
             raise ConfigError(
                 f"update.lora_rank is {rank}, and policy version {version.number} is an adapter of rank "
-                f"{found}; set update.lora_rank={found}, or 0 to merge it and train all weights"
+                f"{found}; set update.lora_rank={found}, or leave it out to merge it and train all weights"
             )
         return model
     torch.manual_seed(seed)

@@ -27,6 +27,8 @@ class UpdateSettings(UpdateConfig):
 
     temperature: AboveZero = 1.0
     """Temperature that the rollouts were sampled at."""
+    clip: AboveZero = 0.2
+    """The importance ratio counts within 1 ± this."""
     warmup_steps: Count = 0
     """First steps of a training, in which the rate grows; none on policy."""
     max_grad_norm: AboveZero = 1.0

@@ -114,7 +114,7 @@ class GroupReader(NamedTuple):
     versions: Mapping[int, PolicyVersion]
     start_version: int
     staleness_limit: int
-    joined_rollouts: int = 0
+    joined_rollouts: int | None = None
     """Groups of the same prompt are joined up to this number of rollouts."""
 
 
@@ -155,7 +155,7 @@ def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
     return RunData(part.run_id, through, total, tuple(groups), tuple(alike), skipped, faulty)
 
 
-def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
+def joined(groups: Sequence[Group], rollouts: int | None) -> list[Group]:
     """Return the groups; groups of the same prompt and policy are joined up to a number of rollouts.
 
     A joined group stands where its first part stood.
@@ -166,7 +166,7 @@ def joined(groups: Sequence[Group], rollouts: int) -> list[Group]:
         written_by = frozenset((one.policy_version, one.sampling) for one in group.rollouts)
         key = (group.prompt.messages, written_by)
         place = places.get(key)
-        if place is None or len(found[place].rollouts) >= rollouts:
+        if place is None or rollouts is None or len(found[place].rollouts) >= rollouts:
             places[key] = len(found)
             found.append(group)
             continue

@@ -111,13 +111,13 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return pretraining pairs of other seeds, `imitate.replay` of the sequences of step `number`.
+    """Return pretraining pairs of other seeds, half of the sequences of step `number`.
 
     So that little is forgotten; none for a model of another language than the built-in one's.
     """
-    share = config.imitate.replay if PROMPT_END in tokenizer.get_vocab() else 0.0
+    count = len(step.texts) if PROMPT_END in tokenizer.get_vocab() else 0
     rng = Random(f"replay:{config.run.seed}:{number}")
-    pairs = [sample_sequence(rng) for _ in range(round(len(step.texts) * share / (1.0 - share)))]
+    pairs = [sample_sequence(rng) for _ in range(count)]
     return [text_row(*(tokenizer(text)["input_ids"] for text in pair)) for pair in pairs]
 
 

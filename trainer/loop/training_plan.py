@@ -169,8 +169,8 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
     )
 
 
-def start_version(folder: str) -> PolicyVersion:
-    """Return the model folder of a run's settings (empty: the built-in model) as version 0."""
+def start_version(folder: str | None) -> PolicyVersion:
+    """Return the model folder of a run's settings (None: the built-in model) as version 0."""
     return PolicyVersion(0, None, str(resolved(folder or BUILT_IN_MODEL)))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.config_tree import toml_value
+from evovpo.config_values import toml_value
 from evovpo.errors import ProblemError
 from evovpo.files import write_errors
 from evovpo.problem.importers import psb2, score, tasks

@@ -11,13 +11,15 @@ from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
 from evovpo.sandbox.forkserver.strict_json import score_of
-from evovpo.sandbox.openings import read_openings, split_words
+from evovpo.sandbox.openings import read_openings
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
 MESSAGE_CHARACTERS = 1500
 """Longest error text that is kept in a feedback."""
 LOG_CHARACTERS = 500
 """Of what evaluator and candidate printed, how many of the last characters are kept in a feedback."""
+_ARTIFACT_BYTES = 2000
+"""Most bytes of artifacts in a feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """How the sandbox writes such numbers; the faults of the metrics name them already."""
 _EVERY_STAGE = -1e308
@@ -30,7 +32,6 @@ class OpenEvolveEvaluator:
 
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox
-    artifact_bytes: int = 2000
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -91,7 +92,7 @@ class OpenEvolveEvaluator:
                 if isinstance(value, str) and value.lower() not in _NOT_FINITE:
                     parts.append(f"{name}: {value[:MESSAGE_CHARACTERS]}")
         if self._folder.artifacts:
-            parts += _artifacts(answer.artifacts, self.artifact_bytes)
+            parts += _artifacts(answer.artifacts)
         if answer.log.strip():
             parts.append("printed:\n" + _tail(answer.log.strip(), LOG_CHARACTERS))
         return "\n".join(parts)
@@ -127,17 +128,17 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
     is_proxy = problem.evaluator.mode is EvaluatorMode.PROXY
     with (ProxySandbox if is_proxy else WholeSandbox)(
         problem.folder,
-        workers=config.sandbox.workers or None,
+        workers=config.sandbox.workers,
         minimum_level=Level(config.sandbox.minimum_level),
         hidden=config.store.files,
-        openings=read_openings(split_words(config.evaluator.allow), Path(problem.folder)),
+        openings=read_openings(config.evaluator.allow, Path(problem.folder)),
     ) as sandbox:
-        yield OpenEvolveEvaluator(problem, sandbox, config.evaluator.artifact_bytes)
+        yield OpenEvolveEvaluator(problem, sandbox)
 
 
-def _artifacts(artifacts: Sequence[tuple[str, str]], most_bytes: int) -> list[str]:
+def _artifacts(artifacts: Sequence[tuple[str, str]]) -> list[str]:
     parts: list[str] = []
-    left = most_bytes
+    left = _ARTIFACT_BYTES
     for name, text in artifacts:
         part = f"{name}: {text}".encode("utf-8", "replace")
         if len(part) > left:

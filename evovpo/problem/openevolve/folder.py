@@ -75,10 +75,10 @@ def other_settings(path: Path) -> list[str]:
     )
 
 
-def read_project(path: Path, initial_program: str = "") -> Project:
+def read_project(path: Path, initial_program: str | None = None) -> Project:
     """Return the project in the folder `path`, or around the evaluator file `path`.
 
-    `initial_program` is the file or folder of the initial program, in or out of the project; empty to look
+    `initial_program` is the file or folder of the initial program, in or out of the project; None to look
     for one of the usual name. Raises `ProblemError` where there is no evaluator or no initial program, where
     several files could be one, and for files that cannot be read.
     """

@@ -1,6 +1,5 @@
 """Maps each key of OpenEvolve's configuration to a setting, or to the reason why it has no effect."""
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict
@@ -35,14 +34,18 @@ def _ways(config: Any) -> dict[str, float]:
     return {"climb": max(0.0, climbs), "explore": max(0.0, explores), **others}
 
 
-def _their_prompts(config: Any) -> str | None:
+def _their_prompts(config: Any) -> dict[str, object] | None:
     """What of `prompt` is not as usual, where it has templates; None where it has none."""
     prompt = config.prompt
     if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
         return None
     usual = asdict(type(prompt)())
     changed = {name: value for name, value in asdict(prompt).items() if value != usual[name]}
-    return json.dumps({name: changed[name] for name in changed if f"prompt.{name}" not in WITHOUT_EFFECT})
+    return {name: changed[name] for name in changed if f"prompt.{name}" not in WITHOUT_EFFECT}
+
+
+def _thresholds(evaluator: Any) -> list[float]:
+    return [float(one) for one in evaluator.cascade_thresholds if evaluator.cascade_evaluation]
 
 
 _SETTINGS = {
@@ -58,7 +61,6 @@ _SETTINGS = {
     **{f"prompt.{name}": PROMPTS for name in (*_NAMES, *OFF_BY_NULL)},
     "enforce_evolve_blocks": "prompt.enforce_blocks",
     "prompt.include_artifacts": "evaluator.artifacts",
-    "prompt.max_artifact_bytes": "evaluator.artifact_bytes",
     "database.num_islands": "search.islands",
     "database.migration_interval": "search.migration_interval",
     "database.archive_size": "search.elites",
@@ -67,7 +69,7 @@ _SETTINGS = {
     "database.exploitation_ratio": "search.ways",
     "evaluator.timeout": "evaluator.timeout_seconds",
     "evaluator.memory_limit_mb": "evaluator.memory_mb",
-    "evaluator.cascade_evaluation": "evaluator.cascade",
+    "evaluator.cascade_evaluation": "evaluator.thresholds",
     "evaluator.cascade_thresholds": "evaluator.thresholds",
     "evaluator.parallel_evaluations": "sandbox.workers",
     "evaluator.enable_artifacts": "evaluator.artifacts",
@@ -79,10 +81,9 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     "proposer.attempts": lambda c: c.llm.retries + 1,
     PROMPTS: _their_prompts,
     "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
-    "evaluator.artifact_bytes": lambda c: min(c.prompt.max_artifact_bytes, 20_480),
     "search.elites": _elites,
     "search.ways": _ways,
-    "evaluator.thresholds": lambda c: ", ".join(str(float(x)) for x in c.evaluator.cascade_thresholds),
+    "evaluator.thresholds": lambda c: _thresholds(c.evaluator),
 }
 """Values that are not taken as they are there."""
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
@@ -135,7 +136,7 @@ _REASONS = {
     ),
     "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
     "the time limit bounds an evaluation": "evaluator.cpu_limit",
-    "evaluator.artifact_bytes bounds what is kept": "evaluator.max_artifact_storage",
+    "a feedback has 2,000 bytes of artifacts": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
 """Why keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}

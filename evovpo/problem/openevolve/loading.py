@@ -22,7 +22,7 @@ from evovpo.problem.openevolve.metrics import (
     suggests_lower,
 )
 from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings
-from evovpo.sandbox.openings import split_words, what_is_missing
+from evovpo.sandbox.openings import what_is_missing
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -132,7 +132,8 @@ def _content(project: Project, declared: dict[str, MetricDeclaration], config: C
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
     }
-    settings = filter(None, (config.evaluator.allow, config.evaluator.judges))
+    allow, judges = config.evaluator.allow, config.evaluator.judges
+    settings = [", ".join(allow)] * bool(allow) + [json.dumps(judges, sort_keys=True)] * bool(judges)
     return content_digest(project), json.dumps(whole, sort_keys=True), *settings
 
 
@@ -141,8 +142,7 @@ def _draft(
 ) -> Problem:
     """Return the problem before anything is known of its metrics: enough to judge a program."""
     wanted = config.evaluator
-    stages = project.stages if wanted.cascade else ()
-    thresholds = wanted.cascade_thresholds[: max(0, len(stages) - 1)]
+    thresholds = wanted.thresholds[: max(0, len(project.stages) - 1)]
     if not thresholds and not project.has_evaluate:
         raise ProblemError(
             f"{project.folder / project.evaluator}: expected a function evaluate(program_path), found only "
@@ -241,7 +241,7 @@ def _what_it_lacks(initial: Evaluation, config: Config) -> str:
             "the folder initial_program/ is taken for a program of several files, and the evaluator takes "
             "one file: name that with --initial-program FILE"
         )
-    return what_is_missing(initial.feedback, split_words(config.evaluator.allow))
+    return what_is_missing(initial.feedback, config.evaluator.allow)
 
 
 def initial_fault(initial: Evaluation, config: Config) -> str:

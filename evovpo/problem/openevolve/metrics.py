@@ -13,7 +13,8 @@ from pathlib import Path
 from pydantic import ConfigDict
 
 from evovpo.analysis.scores import ERROR, combined_score, counted_metrics, number, score_name
-from evovpo.config_tree import Section, read_toml, toml_value
+from evovpo.config_tree import Section, read_toml
+from evovpo.config_values import toml_value
 from evovpo.errors import ConfigError, ProblemError, nearest_hint
 from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 

@@ -1,6 +1,6 @@
 """Opens an OpenEvolve project with the settings of its runs: its YAML, a TOML file, overrides."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from evovpo.config import Config
@@ -9,7 +9,7 @@ from evovpo.problem.openevolve.folder import other_settings, own_settings, read_
 from evovpo.problem.openevolve.loading import LoadedProject, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.metrics import read_metrics
 from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings, read_settings
-from evovpo.sandbox.openings import read_openings, split_words
+from evovpo.sandbox.openings import read_openings
 from evovpo.trust import NOT_OPENINGS, asked_for, require
 from evovpo.types import Problem, Trust
 
@@ -25,7 +25,7 @@ _USUAL: dict[str, dict[str, object]] = {
 def open_project(
     path: Path,
     config_file: Path | None = None,
-    overrides: Sequence[str] = (),
+    changes: Mapping[str, object] | None = None,
     yaml: Path | None = None,
     frozen: Callable[[Config], Iterable[Problem]] = lambda config: (),
     open_evaluator: OpenEvaluator = open_openevolve,
@@ -35,7 +35,7 @@ def open_project(
     """Return the project at `path` as a problem, with its configuration.
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
-    `none` reads none), `config_file`, `overrides`. `frozen` gives the stored problems that `load_openevolve`
+    `none` reads none), `config_file`, `changes`. `frozen` gives the stored problems that `load_openevolve`
     takes. The evaluator may use what `allow` and `evaluator.allow` grant together. Raises what
     `load_openevolve` raises, `ConfigError`, and `NotAllowedError` if they do not grant what the project
     asks for: openings in its `metrics.toml` and, for a run, the servers and keys in its YAML.
@@ -43,25 +43,25 @@ def open_project(
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
     others = [] if file else other_settings(path)
-    base = _with_own_models(settings, config_file, overrides)
+    given = Config.load(config_file, changes)
+    base = _with_own_models(settings, given)
     for section, usual in _USUAL.items():
-        given = base.get(section)
-        base[section] = usual | (given if isinstance(given, dict) else {})
-    config = Config.load(config_file, overrides, base, f"{file}, as settings here")
+        own = base.get(section)
+        base[section] = usual | (own if isinstance(own, dict) else {})
+    config = Config.load(config_file, changes, base, f"{file}, as settings here")
     project = read_project(path, config.evaluator.initial_program)
-    given = Config.load(config_file, overrides)
     metrics = config.evaluator.metrics or project.metrics
-    wanted, own = read_metrics(metrics)[1], split_words(given.evaluator.allow)
+    wanted, own = read_metrics(metrics)[1], given.evaluator.allow
     openings: list[str] = []
     for place, found in ((str(metrics), wanted), ("evaluator.allow", own), ("--allow", allow)):
         here = [word for word in found if not word.startswith(NOT_OPENINGS)]
         read_openings(here, project.folder, place)
         openings += here
     if is_run and yaml is None:  # one that the user named is the user's own
-        wanted += asked_for(config.changed(evaluator={"allow": ""}))
+        wanted += asked_for(config.changed(evaluator={"allow": ()}))
     require(f"the project {project.folder}", wanted, {*own, *allow, *asked_for(given)})
     words = read_openings(openings, project.folder).words
-    config = config.changed(evaluator={"allow": ", ".join(words)})
+    config = config.changed(evaluator={"allow": words})
     loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
     if others:
         unread = f"not read: {', '.join(others)}; if one of them is its configuration, give it with --config"
@@ -74,11 +74,8 @@ def open_project(
     return loaded
 
 
-def _with_own_models(
-    settings: OpenEvolveSettings, config_file: Path | None, overrides: Sequence[str]
-) -> dict[str, object]:
+def _with_own_models(settings: OpenEvolveSettings, given: Config) -> dict[str, object]:
     """Return the base settings without the models, or addresses, in whose place the user gives others."""
-    given = Config.load(config_file, overrides)
     models, values = settings.models, settings.values
     if given.proposer.model or given.models:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}

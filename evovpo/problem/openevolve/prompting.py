@@ -1,7 +1,6 @@
 """Prompts made by OpenEvolve's own prompt sampler, for projects with their own templates."""
 
 import dataclasses
-import json
 import random
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -9,7 +8,7 @@ from typing import Any, ClassVar
 from evovpo.config import PromptConfig
 from evovpo.errors import ConfigError
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
-from evovpo.prompts.program_text import capped, harmless, language_of
+from evovpo.prompts.program_text import FEEDBACK_CHARACTERS, capped, harmless, language_of
 from evovpo.prompts.request import PromptRequest, ShownProgram
 from evovpo.types import Message, Problem, PromptKind
 
@@ -28,9 +27,9 @@ class OpenEvolvePrompts:
         from openevolve.config import PromptConfig as TheirConfig
         from openevolve.prompt.sampler import PromptSampler
 
-        self._config: Any = TheirConfig(**json.loads(settings.openevolve))
+        self._config: Any = TheirConfig(**(settings.openevolve or {}))
         self._sampler = PromptSampler(self._config)
-        self._ours, self._most = ours, settings.feedback_characters
+        self._ours = ours
         self.reply_tokens, self.max_rows = ours.reply_tokens, ours.max_rows
         self.rollouts = ours.rollouts
         self.others = self._config.num_top_programs + self._config.num_diverse_programs
@@ -46,7 +45,8 @@ class OpenEvolvePrompts:
         self._sampler.config = dataclasses.replace(config, template_variations=drawn)
         told = {"feedback": parent.evaluation.feedback}
         told |= {f"an earlier answer, {one.reason[:300]}": one.text for one in request.attempts}
-        artifacts = {harmless(key): capped(harmless(text), self._most) for key, text in told.items() if text}
+        most = FEEDBACK_CHARACTERS
+        artifacts = {harmless(key): capped(harmless(text), most) for key, text in told.items() if text}
         others = [_record(shown) for shown in request.inspirations]
         top = others[: config.num_top_programs]
         try:

@@ -6,13 +6,13 @@ shown.
 """
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from evovpo.config_tree import in_sections
 from evovpo.errors import ConfigError
 from evovpo.problem.openevolve import keys as theirs
 from evovpo.types import Feature
@@ -51,11 +51,7 @@ class OpenEvolveSettings(NamedTuple):
 
     def base(self) -> dict[str, object]:
         """Return values as sections with keys, and models as a list, as a configuration file has them."""
-        sections: dict[str, dict[str, object]] = {}
-        for setting, value in self.values.items():
-            section, _, key = setting.partition(".")
-            sections.setdefault(section, {})[key] = value
-        return {**sections, **({"models": list(self.models)} if self.models else {})}
+        return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
         """Return how many keys have which effect, if any; `name` is the project as the user named it."""
@@ -280,7 +276,7 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
         if model.top_p is not None:
             table["top_p"] = float(model.top_p)
         if model.reasoning_effort is not None:
-            table["extra"] = json.dumps({"reasoning_effort": model.reasoning_effort})
+            table["extra"] = {"reasoning_effort": model.reasoning_effort}
         variable = _variable(entry.get("api_key") or shared.get("api_key"))
         if variable:
             table["key_variable"] = variable
@@ -294,7 +290,7 @@ def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
     models = _models(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
     prompt = {"template_dir": loaded.prompt.template_dir}
     told = {"models": models, "weight": loaded.evaluator.llm_feedback_weight, "prompt": prompt}
-    return {"evaluator.judges": json.dumps(told)} if models else {}
+    return {"evaluator.judges": told} if models else {}
 
 
 def _variable(secret: object) -> str | None:

@@ -16,12 +16,12 @@ from evovpo.runs.stored import find_run
 from evovpo.store import Store
 from evovpo.types import Problem, Run
 
-SAMPLING = (
-    "search.evaluations=240",
-    "search.answers=3",
-    "search.joins=false",
-    "search.stop_when_solved=false",
-)
+SAMPLING: dict[str, object] = {
+    "search.evaluations": 240,
+    "search.answers": 3,
+    "search.joins": False,
+    "search.stop_when_solved": False,
+}
 """How a sample of a problem without runs is made: by an ordinary search whose candidates are all the model's,
 in chains as VPO trains on them. 240 answers are ten prompts."""
 

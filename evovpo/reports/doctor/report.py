@@ -7,7 +7,7 @@ from rich.text import Text
 
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
 from evovpo.analysis.doctor.sample_figures import SET_SIZE, Scores, SetScores
-from evovpo.config_tree import toml_value
+from evovpo.config_values import toml_value
 from evovpo.reports.doctor.examine import DoctorReport
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
 from evovpo.types import Json
