@@ -15,7 +15,7 @@ from evovpo.config_tree import Tree
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.proposers.client import Client
-from evovpo.proposers.limits import Budget, Gate, Spent
+from evovpo.proposers.limits import Budget, Gate, Spending
 from evovpo.runs.choices import choose_format
 from evovpo.types import Program
 from trainer.config import TrainConfig
@@ -180,7 +180,7 @@ def test_settings_of_the_proposer_reach_its_client() -> None:
     settings = ProposerConfig(
         base_url="http://h/v1", model="m", tolerance=0.2, tokens_per_minute=60, requests_per_minute=120
     )
-    gate = Gate(settings, Budget(BudgetConfig(), lambda run_id: Spent()))
+    gate = Gate(settings, Budget(BudgetConfig(), lambda run_id: Spending()))
     assert (gate._tokens._rate, gate._requests._rate) == (1.0, 2.0)
     client = Client(ModelConfig(name="m"), settings, gate, 0.1, print, set())
     assert (client.server.tolerance, client.server.model) == (0.2, "m")
