@@ -52,7 +52,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.patience": (FEATURES, "test_patience_counts_evaluations_since_the_best_got_better"),
     "search.target": (FEATURES, "test_a_target_is_a_mean_reward"),
     "search.in_flight": (DRIVER, "test_as_many_requests_are_open_as_configured"),
-    "search.stop_when_solved": (DRIVER, "test_a_solved_run_goes_on_if_it_is_told_to"),
+    "search.stop_when_solved": ("integration/test_parts.py", "test_a_solved_run_goes_on_only_if_it_is_told_not_to_stop"),
     "sampling.temperature": (SERVERS, "test_the_rows_of_a_server_are_those_of_the_model_in_process"),
     "sampling.max_tokens": (SERVERS, "test_the_rows_of_a_server_are_those_of_the_model_in_process"),
     "proposer.name": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
@@ -79,8 +79,8 @@ SEEN: dict[str, tuple[str, str]] = {
         "test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_there",
     ),
     "evaluator.allow": (OPENED, "test_the_three_places_are_one_list_that_is_stored_and_told"),
-    "evaluator.timeout_seconds": (PROJECTS, "test_candidates_that_crash_are_recorded_and_the_next_one_is_judged"),
-    "evaluator.memory_mb": (PROJECTS, "test_candidates_that_crash_are_recorded_and_the_next_one_is_judged"),
+    "evaluator.timeout_seconds": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
+    "evaluator.memory_mb": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
     "evaluator.processes": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
     "evaluator.thresholds": (PROJECTS, "test_all_stages_judge_the_initial_program_and_thresholds_the_others"),
     "evaluator.judges": ("integration/test_openevolve_feedback.py", "test_judges_make_a_problem_of_their_own"),
@@ -205,9 +205,11 @@ def test_elites_bound_an_island() -> None:
 @pytest.mark.parametrize("shown", [True, False])
 def test_settings_of_the_evaluator_reach_the_problem(tmp_path: Path, shown: bool) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
-    changes = {"evaluator.processes": 7, "evaluator.artifacts": shown}
+    limits = {"evaluator.processes": 7, "evaluator.timeout_seconds": 9.0, "evaluator.memory_mb": 512}
+    changes = {**limits, "evaluator.artifacts": shown}
     problem = open_project(folder, None, changes, open_evaluator=answering(combined_score=0.2).open).problem
-    assert problem.limits.processes == 7
+    found = problem.limits
+    assert (found.processes, found.wall_seconds, found.memory_mb) == (7, 9.0, 512)
     answer = Answer(metrics=(("combined_score", 0.3),), artifacts=(("advice", "shorter"),))
     judged = OpenEvolveEvaluator(problem, Answering(lambda job: answer)).evaluate(Program(BETTER))  # type: ignore[arg-type]
     assert ("advice: shorter" in judged.feedback) is shown
