@@ -142,7 +142,7 @@ class Bench:
     def __init__(self, store: Store, config: SearchConfig, seed: int) -> None:
         run = Run(
             "bench", PROBLEM.id, PROBLEM.version, seed, config.evaluations, Config(search=config).to_json(),
-            RunStatus.RUNNING, "",
+            RunStatus.RUNNING, "2026-01-02T03:04:05Z",
         )  # fmt: skip
         store.add_problem(PROBLEM)
         store.add_run(run)

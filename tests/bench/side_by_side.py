@@ -202,7 +202,14 @@ def run_evovpo(
         began = time.perf_counter()
         if is_stubbed:
             run = Run(
-                "bench", problem.id, problem.version, 0, iterations, config.to_json(), RunStatus.RUNNING, ""
+                "bench",
+                problem.id,
+                problem.version,
+                0,
+                iterations,
+                config.to_json(),
+                RunStatus.RUNNING,
+                "2026-01-02T03:04:05Z",
             )
             store.add_problem(problem)
             store.add_run(run)

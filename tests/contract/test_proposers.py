@@ -680,7 +680,9 @@ def test_a_run_that_follows_takes_up_what_is_served_in_the_meantime(
     numbers = []
     problem = load_problem(resolve_problem("strings/date-to-iso"))
     store.add_problem(problem)
-    store.add_run(Run("run", problem.id, problem.version, 0, 1, "{}", RunStatus.RUNNING, ""))
+    store.add_run(
+        Run("run", problem.id, problem.version, 0, 1, "{}", RunStatus.RUNNING, "2026-01-02T03:04:05Z")
+    )
     store.add_prompt(make_prompt(rollouts=1))
 
     async def use(proposer: Proposer) -> None:

@@ -32,7 +32,7 @@ class Stored(Loop):
         self.write = random_writer(5, pool=90)
         store.add_problem(HARD)
         config = SETTINGS.to_json()
-        run = Run("one", HARD.id, HARD.version, 0, 400, config, RunStatus.RUNNING, "")
+        run = Run("one", HARD.id, HARD.version, 0, 400, config, RunStatus.RUNNING, "2026-01-02T03:04:05Z")
         store.add_run(run)
 
     def steps(self, count: int) -> None:
