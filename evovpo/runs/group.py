@@ -39,8 +39,6 @@ class Found(NamedTuple):
     """Evaluations of new programs."""
     ran: set[str]
     """Those of them that were run for this group, rather than for another one at the same time."""
-    judged: dict[str, Evaluation]
-    """Programs that replies of the group have brought into the search so far."""
 
 
 @dataclass
@@ -83,19 +81,32 @@ class GroupJudge:
                 f"time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to see what "
                 "this machine refuses"
             )
-        return Found(slots_of, refused, fresh, ran, {})
+        return Found(slots_of, refused, fresh, ran)
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
-        replies = zip(rollouts, found.slots_of, strict=True)
-        return [self._tell(prompt, rollout, slots, found) for rollout, slots in replies]
+        tells: list[Tell] = []
+        for rollout, slots in zip(rollouts, found.slots_of, strict=True):
+            tells.append(self._tell(prompt, rollout, slots, found, tells))
+        return tells
 
-    def _tell(self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer], found: Found) -> Tell:
+    def _tell(
+        self,
+        prompt: Prompt,
+        rollout: Rollout | None,
+        slots: Sequence[Answer],
+        found: Found,
+        earlier: Sequence[Tell],
+    ) -> Tell:
         """Return the tell of one reply; a program is a duplicate from its second appearance on.
 
-        A program that ran is charged to the first reply that has it: it leaves `found.ran`. What the reply
-        brings into the search is added to `found.judged`.
+        `earlier` are the tells of the group before this one: a program that ran is charged to the first reply
+        that has it.
         """
+        before = [one for tell in earlier for one in tell.judged]
+        new = [one.evaluation for one in before if one.candidate.parse_status is ParseStatus.PARSED]
+        known = {one.program_id: one for one in new if one is not None and one.rewards}
+        charged = {one.evaluation.program_id for one in before if one.evaluation and one.executed}
         owner = prompt.id if rollout is None else rollout.id
         parents = [prompt.parents] * len(slots)
         if joins := self.search.tickets[prompt.id].joins:
@@ -106,7 +117,7 @@ class GroupJudge:
             evaluation, status, executed, reason = None, ParseStatus.UNPARSED, False, slot.reason
             if slot.program is not None:
                 key = slot.program.id
-                twin = in_reply.get(key) or found.judged.get(key) or self.search.evaluation(key)
+                twin = in_reply.get(key) or known.get(key) or self.search.evaluation(key)
                 if twin is not None:
                     evaluation, status = twin, ParseStatus.DUPLICATE
                 elif key in found.refused:
@@ -114,8 +125,7 @@ class GroupJudge:
                 else:
                     status = ParseStatus.PARSED
                     evaluation = found.fresh.get(key) or self.known[key]
-                    executed = key in found.ran
-                    found.ran.discard(key)
+                    executed = key in found.ran and key not in charged
                     in_reply[key] = evaluation
             candidate = Candidate(
                 id=content_id(owner, str(number)),
@@ -130,7 +140,6 @@ class GroupJudge:
                 reason=reason,
             )
             judged.append(JudgedCandidate(candidate, evaluation, executed))
-        found.judged.update((key, value) for key, value in in_reply.items() if value.rewards)
         return Tell(prompt.id, rollout, tuple(judged))
 
     def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
