@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evovpo.search.population import Insertion, Member
+from evovpo.search.population import Member
 from evovpo.types import Parent, ParentRole, Prompt, PromptKind
 
 
@@ -31,12 +31,8 @@ class Reply(NamedTuple):
     prompt: Prompt
     members: Sequence[Member]
     """Its new programs that ran; of the starting programs also those that fail."""
-    insertions: Sequence[Insertion]
-    """What became of all its new programs."""
     gain: float
     """The most that one of its programs was worth (`Population.gain`)."""
-    is_complete: bool
-    """True once every reply to the prompt has arrived."""
 
 
 Chance = Callable[[int], np.random.Generator]

@@ -18,6 +18,14 @@ import numpy.typing as npt
 from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
+WEIGHT_STEP = 0.02
+"""Weight that an ask adds to a component which the specialist fails altogether; all begin with 1."""
+_ROUNDING = 1e-9
+SIDE_GAIN = 0.2
+"""Worth of a new best in one component or of a new cell, where a new best by rank is worth 1."""
+DRIFT_GAIN = 0.05
+"""Worth of another program as good as the best one: a step across a plateau."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -155,7 +163,7 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program; where there are too many, one of the lowest mean that is best at nothing goes."""
+        """Offer a program; over capacity, the lowest in rank that is not the best in any component leaves."""
         is_equal = member.rewards in self._kept
         is_new = not is_equal and not any(one.dominates(member) for one in self._kept.values())
         if is_equal and self._kept[member.rewards].is_ok > member.is_ok:
@@ -300,7 +308,7 @@ class Population:
                 self.cells[cell] = member
 
     def _raise(self, member: Member, home: int, is_new_cell: bool) -> None:
-        """Note what a program is the best at, and what that is worth to the way that brought it."""
+        """Update the leader, the specialist and the best per component, and set `gain`."""
         best = self._best or [NO_SCORE] * len(member.rewards)
         is_best_at_one = any(value > most for value, most in zip(member.rewards, best, strict=True))
         self._best = list(map(max, member.rewards, best))
@@ -314,12 +322,3 @@ class Population:
             before = self.specialist
             if before is None or self._worth(member) >= self._worth(before) - _ROUNDING:
                 self.specialist = member
-
-
-WEIGHT_STEP = 0.02
-"""Weight that an ask adds to a component which the specialist fails altogether; all begin with 1."""
-_ROUNDING = 1e-9
-SIDE_GAIN = 0.2
-"""Worth of a new best in one component or of a new cell, where a new best by rank is worth 1."""
-DRIFT_GAIN = 0.05
-"""Worth of another program as good as the best one: a step across a plateau."""

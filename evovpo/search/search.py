@@ -77,7 +77,7 @@ class SearchState(Standing):
     def is_ready(self) -> bool:
         """False while the next ask should wait for replies to tickets that are open.
 
-        What joins may still take of the budget is its end, so that they can be made of all that was found.
+        The end of the budget is kept for joins, so that they can use every program found.
         Before the first reply of a model at most an eighth of the budget is asked for.
         """
         kept, given_out = self._joins.unspent, self.tickets.reserved
@@ -214,7 +214,7 @@ class SearchState(Standing):
                     offspring.append(member)
         if self._strategy.has_memory:
             self._failures.learn(prompt, tell, None if parent is None else parent.evaluation)
-        self._strategy.observe(Reply(prompt, offspring, insertions, gain, is_complete=not ticket.missing))
+        self._strategy.observe(Reply(prompt, offspring, gain))
         return insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:

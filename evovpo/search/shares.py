@@ -29,7 +29,7 @@ class Shares:
         least: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._least = {name: least.get(name, _LEAST) for name, share in at_first.items() if share > 0.0}
-        # In an order of its own: that of a table in a configuration is lost in the store.
+        # Sorted, because the store does not keep the order of a table.
         self._at_first = {name: share for name, share in sorted(at_first.items()) if share > 0.0}
         self._learns = learns
         self._replies = dict.fromkeys(self._at_first, 0.0)

@@ -1,4 +1,4 @@
-"""Ways to ask: which programs a prompt shows, and for what. One pure function each.
+"""Ways to ask: which programs a prompt shows, and for what. One function each.
 
 A way looks at the population and returns a plan, or None if it cannot be used yet. `islands.py` chooses the
 way of each ask; `shares.py` learns from their gains.
@@ -19,7 +19,7 @@ from evovpo.types import Parent, ParentRole, PromptKind
 PARTNERS = 5
 """Programs of which `combine` takes the partner that adds most."""
 FOCUSED = 0.25
-"""Share of asks without a parent, by example, that show only rows that a good program fails."""
+"""Share of `fresh` prompts by example that show only the training rows that a good program fails."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def repair(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Write a program from the problem alone, by example perhaps for the rows that a good program fails.
+    """Write a program from the problem alone; by example sometimes only for rows that a good program fails.
 
     Where only the evaluator knows what to define, a starting program is improved instead.
     """

@@ -16,7 +16,7 @@ from evovpo.search.strategies.strategy import Strategy
 from evovpo.search.ways import WAYS, View
 
 EXPLORE_AXES = 0.2
-"""What `explore` gets at first, beside the shares of the others, where a problem declares axes."""
+"""Share of `explore` at first, before all are scaled to 1, where a problem declares axes."""
 LEAST_OF_AXES = 0.25
 """What `explore` gets at least there: who declares axes wants their cells filled."""
 _MIGRATION = 1
