@@ -101,11 +101,17 @@ def test_a_model_with_other_tokens_is_refused_where_answers_are_tokens(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = write_tiny_folder(tmp_path / "model", "qwen2")
-    with pytest.raises(ConfigError, match="in the tokens of its own start model, and this model has others"):
+    with pytest.raises(ConfigError, match="needs the tokens of its own start model"):
         train(TrainingRequest(domain=name, model=str(folder), output=str(tmp_path / "out"), **small()))
-    answer = Shell(capsys)("measure", "--domain", name, "--model", folder, "--prompts=1", "--k=1")
-    assert answer.code == 2
-    assert "this model has others" in answer.err
+    out = tmp_path / "study"
+    for command in (
+        ("measure", "--domain", name, "--model", folder, "--prompts=1", "--k=1"),
+        ("study", name, "--model", folder, "--out", out),
+    ):
+        answer = Shell(capsys)(*command)
+        assert answer.code == 2, answer.err
+        assert f"the model {folder} has others" in answer.err
+    assert not out.exists()
 
 
 def test_a_maze_in_words_is_for_any_model(tmp_path: Path) -> None:

@@ -12,13 +12,15 @@ import pytest
 from shell import Shell
 from sqlalchemy import create_engine, text
 
-from evovpo.errors import ConfigError, EvovpoError
+from evovpo.builtin import BUILT_IN_MODEL
+from evovpo.errors import ConfigError, EvovpoError, PolicyError
 from evovpo.experiments.intervals import unlocked
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, by_k, solved_within
 from evovpo.store import Store
+from trainer.domains.maze import MAZE_MODEL
 from trainer.experiments.study import Study
 from trainer.experiments.study_export import Export, SearchKey
-from trainer.experiments.study_file import read_study
+from trainer.experiments.study_file import read_bundled, read_study
 from trainer.experiments.study_results import StudyResults
 from trainer.experiments.study_run import check
 from trainer.experiments.study_trainings import StudyTraining, chosen, finals, grid
@@ -116,6 +118,22 @@ def test_a_missing_start_model_is_refused_unless_only_the_report_is_wanted(tmp_p
     with pytest.raises(ConfigError, match=r"nowhere: expected a model folder"):
         study_of(tmp_path, content)
     assert read_study(tmp_path / "study.toml", runs=False).name == "small"
+
+
+def test_a_model_that_answers_the_tasks_of_a_domain_needs_its_tokens(tmp_path: Path) -> None:
+    copy = shutil.copytree(MAZE_MODEL, tmp_path / "copy")
+    study = read_bundled("maze", tmp_path, {"start": str(copy)})
+    check(study, tmp_path / "work")
+    given = next(arm for arm in study.arms if arm.model).model_copy(update={"model": str(BUILT_IN_MODEL)})
+    with pytest.raises(ConfigError, match=re.escape(f"the model {BUILT_IN_MODEL} has others")):
+        check(study.model_copy(update={"arms": (*study.arms, given)}), tmp_path / "work")
+    for file in copy.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(PolicyError, match=r"the tokenizer in .*copy cannot be loaded"):
+        check(study, tmp_path / "work")
+    searching = f'name = "small"\nstart = {json.dumps(str(MAZE_MODEL))}'
+    with pytest.raises(ConfigError, match="the domain strings needs the tokens of its own start model"):
+        check(study_of(tmp_path, FILE.replace('name = "small"', searching)), tmp_path / "work")
 
 
 def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: Path) -> None:

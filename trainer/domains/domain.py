@@ -71,9 +71,9 @@ class Domain:
         if list(tokenizer(text)["input_ids"]) != list(load_tokenizer(self.start_model)(text)["input_ids"]):
             advice = "train on maze-words, " if self.name.startswith("maze") else ""
             raise ConfigError(
-                f"the domain {self.name} needs the tokens of its own start model, and "
-                f"this model has others; {advice}leave out --model, or take a domain in words "
-                "(docs/domains.md)"
+                f"the domain {self.name} needs the tokens of its own start model, and the model "
+                f"{tokenizer.name_or_path} has others; {advice}leave this model out, or take a domain in "
+                "words (docs/domains.md)"
             )
 
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:

@@ -17,16 +17,24 @@ from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
 from evovpo.experiments.toml_reader import raise_faults
 from evovpo.store import Store
-from trainer.experiments.study import Study, StudyArm, StudyStrategy, store_url
+from evovpo.types import PolicyVersion
+from trainer.domains.catalogue import START_FOLDERS, open_domain
+from trainer.domains.sampling import model_folder
+from trainer.experiments.study import START, Study, StudyArm, StudyStrategy, store_url
 from trainer.experiments.study_export import Export, SearchKey, search_row
 from trainer.experiments.study_trainings import finals, grid, model_of, run_tests, run_trainings, tuned_arms
+from trainer.learning.policy_models import load_tokenizer
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
 """Is told a stage, how much of it is done, of how much if that is known, and what is waited for."""
 
 
 def check(study: Study, work: Path) -> None:
-    """Raise `ConfigError` naming all that is wrong with the searches and the store; spends nothing."""
+    """Raise `ConfigError` naming all that is wrong with the searches and the store; spends nothing.
+
+    Also for a model that has other tokens than the domain's tasks, `PolicyError` for one without a tokenizer.
+    """
+    _check_tokens(study)
     faults: list[str] = []
     work.mkdir(parents=True, exist_ok=True)
     if study.test.tasks:
@@ -38,6 +46,16 @@ def check(study: Study, work: Path) -> None:
     trials = [one.model_copy(update={"name": f"{study.name} (trial)"}) for one in trials]
     plan_cells(trials, store_url(work), faults)
     raise_faults(faults)
+
+
+def _check_tokens(study: Study) -> None:
+    answering = [arm for arm in study.arms if arm.objective or study.test.tasks]
+    folders = {study.start if arm.model in ("", START) else Path(arm.model) for arm in answering}
+    if others := sorted(folders - {START_FOLDERS[study.domain]}):
+        with open_domain(study.domain, tasks=1) as domain:
+            for folder in others:
+                version = PolicyVersion(0, None, str(model_folder(str(folder))))
+                domain.check_tokens(load_tokenizer(version))
 
 
 @kept_processes()
