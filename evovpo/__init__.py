@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -106,7 +106,7 @@ class SamplingConfig(Section):
     temperature: AboveZero = 1.0
     """Sampling temperature; the trainer must use the same, so change it for both."""
     max_tokens: Tokens | None = None
-    """Maximum completion tokens; None: 160 for the built-in model, 4096 for instruction models."""
+    """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
 
 class ProposerConfig(Section):

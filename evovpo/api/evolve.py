@@ -200,7 +200,7 @@ def evolve(
     try:
         return outside_loop(run)
     except EvovpoError as error:
-        raise error from None  # what was expected, what came, what to do; not how it was found out
+        raise error.with_traceback(None) from None  # what came and what to do; not how it was found out
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:

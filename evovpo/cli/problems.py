@@ -58,7 +58,8 @@ def list_problems(
     show_answer(problems_table(problems))
     # One that every measured run solved, if there is one: a first try should end well.
     easiest = min(range(len(entries)), key=lambda index: entries[index].difficulty or 0.0)
-    say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[easiest].id}")
+    server = "" if problems[easiest].is_by_example else " --base-url URL --model NAME"
+    say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[easiest].id}{server}")
 
 
 @app.command("new", rich_help_panel="Problems")

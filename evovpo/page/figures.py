@@ -30,7 +30,7 @@ class Point(NamedTuple):
     """Of sampling and of the sandbox, added up."""
     best: float
     mean: float | None
-    """Over the latest programs that were judged."""
+    """Over the latest programs that were judged, shortened ones left out."""
     score: float | None
     """The highest so far."""
 
@@ -155,7 +155,8 @@ class RunFigures:
                 self._count(line)
                 way = line.way
                 if line.mean_reward is not None and line.program_id and line.evaluation_id:
-                    self._latest.append(line.mean_reward)
+                    if not line.kind.is_free:
+                        self._latest.append(line.mean_reward)
                     self._judge(
                         ProgramLine(
                             *(line.program_id, line.evaluation_id, cost.position, evaluations, line.kind),

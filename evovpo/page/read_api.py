@@ -7,6 +7,7 @@ problems are untrusted. Long texts are cut and marked.
 import dataclasses
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
@@ -23,7 +24,7 @@ from evovpo.prompts.replies import idea_of
 from evovpo.runs.stored import Ancestor, RowResult, example_rows, lineage
 from evovpo.search.population import Grid, Member
 from evovpo.store import RunHead
-from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Training
+from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Run, Training, content_id
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
@@ -34,6 +35,9 @@ _MOST_TRAININGS = 20
 _MOST_STEPS = 300
 _MOST_TOKENS = 20_000
 _VALUE_CHARACTERS = 2000
+_SMALL_CURVE = 30
+_OF_A_LOOP = re.compile(r"(.+)-r\d+-p\d+")
+"""The id of a run of `evovpo loop`; the same loop's begin alike."""
 
 Record = dict[str, Any]
 """An object of JSON."""
@@ -226,12 +230,15 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     run, problem, best, mean = head.run, source.problem(head.run), figures.best, figures.best_mean
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
     config = _config(run.config_json)
+    rises = [figures.points[place] for place in figures.rises]
+    small = [*rises[:: len(rises) // _SMALL_CURVE + 1], *rises[-1:], figures.now]
     return {
         **_of(run, "id", "created_at"),
+        "group": _group(run),
         "problem": run.problem_id,
         "status": run.status.ending(is_right),
         "strategy": config and config.search.strategy,
-        "proposer": config and config.proposer.name,
+        "models": _models(config),
         "seed": str(run.seed),
         "budget": run.evaluations,
         **_of(head, "changed_at", "heldout", "cost"),
@@ -245,10 +252,31 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "best_at": best and best.evaluations,
         **_of(figures.now, "evaluations", "tokens"),
         "programs": len(figures.lines),
+        "small_curve": [[one.evaluations, one.best if one.score is None else one.score] for one in small],
         "sandbox_seconds": round(figures.sandbox_seconds, 3),
         "policy_versions": sorted(figures.by["policy_version"]),
         "read": [figures.position + 1, figures.last + 1],
     }
+
+
+def _models(config: Config | None) -> list[str]:
+    """Return the names of the models behind servers that a run asks."""
+    if config is None or config.proposer.name != "openai":
+        return []
+    return [model.name for model in config.models] or [config.proposer.model]
+
+
+def _group(run: Run) -> str:
+    """Return what runs of one loop share, and runs of one problem that differ by their seed alone."""
+    loop = _OF_A_LOOP.fullmatch(run.id)
+    return f"loop {loop[1]}" if loop else _without_seed(run.problem_id, run.problem_version, run.config_json)
+
+
+@lru_cache(maxsize=1000)
+def _without_seed(problem_id: str, version: str, config_json: str) -> str:
+    config = _config(config_json)
+    settings = config_json if config is None else config.model_dump_json(exclude={"run"})
+    return content_id(problem_id, version, settings)
 
 
 def _migrations(source: Source, head: RunHead) -> int:

@@ -27,7 +27,7 @@ _PROGRAM_CHARACTERS = 40_000
 class _InstructFormat:
     """What both formats share; they differ in how an answer is asked for and read."""
 
-    reply_tokens = 4096
+    reply_tokens = 16_384  # models that think first need more than their programs
     max_rows = 7
     rollouts = 1
     ways: ClassVar[Mapping[str, float]] = {}

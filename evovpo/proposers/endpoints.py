@@ -6,6 +6,7 @@ server refuses one, `correct` returns the request without it.
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -42,6 +43,9 @@ _TOO_LONG = re.compile(
     r"|too many tokens",
     re.I,
 )
+_LIMIT = re.compile(
+    r"max(?:_completion)?_tokens.{0,80}?(?:at most|less than or equal to|<=|\d >|\[\d+,)\s*(\d+)", re.I | re.S
+)
 _CONTEXT = re.compile(r"(?:context (?:length|window|size)|maximum)\D{0,60}?(\d+)", re.I)
 _PROMPT = re.compile(
     r"(\d+) (?:tokens )?(?:in the messages|in (?:your|the) prompt|input tokens|prompt tokens)", re.I
@@ -58,6 +62,8 @@ class Shape:
     """It gives several choices for one request."""
     limit_name: str = "max_tokens"
     """What it calls the most tokens of a reply."""
+    most_tokens: int = sys.maxsize
+    """The most tokens of a reply that it allows."""
 
     @property
     def is_plain(self) -> bool:
@@ -103,7 +109,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
         "return_token_ids": True,
         "seed": form.seed,
         "temperature": form.sampling.temperature,
-        shape.limit_name: form.sampling.max_tokens,
+        shape.limit_name: min(form.sampling.max_tokens, shape.most_tokens),
     }
     if model.top_p != 1.0:
         body["top_p"] = model.top_p
@@ -124,6 +130,9 @@ def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str 
     is_refused = re.search(r"support|instead|unrecognized|unknown", message)
     if is_refused and {other, shape.limit_name} <= names:
         return replace(shape, limit_name=other)
+    limit = _LIMIT.search(message)
+    if limit and 0 < int(limit[1]) < body.get(shape.limit_name, 0):
+        return replace(shape, most_tokens=int(limit[1]))
     dropped = names & _DROPPABLE & body.keys()
     for family in (_OF_VLLM, _LOGPROBS):
         if dropped & family:

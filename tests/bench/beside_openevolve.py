@@ -141,7 +141,7 @@ def _search(
         )  # fmt: skip
         deadline = time.monotonic() + 300
         while started.poll() is None and time.monotonic() < deadline:
-            if kill_at and len([at for at in server.times if at <= time.monotonic() - 0.5]) >= kill_at:
+            if kill_at and len([at for at in server.times if at <= time.monotonic() - 2]) >= kill_at:
                 break
             time.sleep(0.05)
         if started.poll() is None:

@@ -1,8 +1,8 @@
-"""The pictures of docs/page.md: `python tests/bench/page_pictures.py [--store STORE] [--out FOLDER]`.
+"""Pictures of all views of the page: `python tests/bench/page_pictures.py [--store STORE] [--out FOLDER]`.
 
-Serves a store (by default a new one with one run of the built-in model), opens its newest run in Chromium
-without a window, and writes three pictures. Needs the extra `dev` and a Chromium (`EVOVPO_CHROMIUM` or on
-the path).
+Serves a store (by default a new one with five runs of the built-in model), opens its newest run in Chromium
+without a window, and writes every view 1400 and 390 pixels wide, light and dark. Needs the extra `dev` and a
+Chromium (`EVOVPO_CHROMIUM` or on the path).
 """
 
 import argparse
@@ -19,13 +19,22 @@ from playwright.sync_api import sync_playwright
 from evovpo.reports.pictures import few_colours
 from evovpo.store import Store
 
-PICTURES = {
-    "overview.png": ("", "light", 1100, 900),
-    "lineage.png": ("/lineage", "light", 1100, 700),
-    "population.png": ("/population", "dark", 420, 900),
+VIEWS = {
+    "runs": "#/runs",
+    "overview": "#/run/{run}",
+    "lineage": "#/run/{run}/lineage",
+    "programs": "#/run/{run}/programs",
+    "answers": "#/run/{run}/answers",
+    "population": "#/run/{run}/population",
+    "settings": "#/run/{run}/settings",
+    "program": "#/program/{program}?run={run}",
+    "training": "#/policies",
+    "compare": "#/compare?runs={runs}",
 }
-"""File -> view of a run, light or dark, width and height in pixels."""
+"""Name of a picture -> address of a view."""
+SIZES = {"wide": (1400, 900), "narrow": (390, 844)}
 PROBLEM = "strings/name-short-form"
+RUNS = (["--seeds", "1-4", "-n", "150"], ["-n", "300", "--set", "search.stop_when_solved=false"])
 
 
 def main() -> None:
@@ -34,17 +43,20 @@ def main() -> None:
     )
     parser.add_argument("--store", help="a store with a run (default: one is made)")
     parser.add_argument("--out", type=Path, default=Path("docs/page"))
+    parser.add_argument("--only", default=",".join(VIEWS), help="names of views, with commas between")
     arguments = parser.parse_args()
     chromium = os.environ.get("EVOVPO_CHROMIUM") or shutil.which("chromium")
     arguments.out.mkdir(parents=True, exist_ok=True)
     evovpo = [sys.executable, "-m", "evovpo"]
     with tempfile.TemporaryDirectory() as folder:
         store = arguments.store or str(Path(folder, "runs.db"))
-        if arguments.store is None:
-            whole = ["--set", "search.stop_when_solved=false"]
-            subprocess.run([*evovpo, "evolve", PROBLEM, "-n", "300", "--store", store, *whole], check=True)
+        for options in () if arguments.store else RUNS:
+            whole = [*evovpo, "evolve", PROBLEM, *options, "--store", store]
+            subprocess.run(whole, check=True, cwd=folder)
         with Store.open(store, create=False) as opened:
-            newest = opened.run_heads(0, 1)[0].run.id
+            runs = [head.run.id for head in opened.run_heads(0, 5)]
+            program = opened.run_summary(runs[0]).best_program_id
+        names = {"run": runs[0], "runs": ",".join(runs), "program": program}
         serve = [*evovpo, "serve", "--store", store, "--port", "0", "--no-browser"]
         with (
             subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server,
@@ -54,15 +66,20 @@ def main() -> None:
                 assert server.stdout is not None
                 address = server.stdout.readline().strip()
                 browser = player.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-                for name, (view, scheme, width, height) in PICTURES.items():
-                    page = browser.new_page(color_scheme=scheme, viewport={"width": width, "height": height})
-                    page.goto(f"{address}#/run/{newest}{view}")
-                    page.wait_for_selector("main svg.chart, main svg.graph", timeout=120_000)
-                    # A function: an expression would need `eval`, which the page forbids.
-                    read = "() => !document.body.innerText.includes('reading:')"
-                    page.wait_for_function(read, timeout=120_000)
-                    few_colours(BytesIO(page.screenshot())).save(arguments.out / name, optimize=True)
-                    page.close()
+                for scheme in ("light", "dark"):
+                    for size, (width, height) in SIZES.items():
+                        viewport = {"width": width, "height": height}
+                        page = browser.new_page(color_scheme=scheme, viewport=viewport)
+                        for name in arguments.only.split(","):
+                            page.goto("about:blank")
+                            page.goto(address + VIEWS[name].format(**names))
+                            page.wait_for_selector("main h1", timeout=120_000)
+                            # A function: an expression would need `eval`, which the page forbids.
+                            read = "() => !document.body.innerText.includes('reading')"
+                            page.wait_for_function(read, timeout=120_000)
+                            few = few_colours(BytesIO(page.screenshot()))
+                            few.save(arguments.out / f"{name}-{size}-{scheme}.png", optimize=True)
+                        page.close()
                 browser.close()
             finally:
                 server.terminate()

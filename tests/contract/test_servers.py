@@ -301,6 +301,23 @@ def test_a_refusal_that_names_fields_leaves_them_and_their_like_out(
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "max_tokens is too large: 16384. This model supports at most 4096 completion tokens, whereas you "
+        "provided 16384.",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 4096]",
+        "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens",
+        "Input should be less than or equal to 4096 for max_completion_tokens: must be <= 4096",
+    ],
+)
+def test_a_model_whose_replies_have_a_limit_is_asked_for_no_more(message: str) -> None:
+    asked = {**BODY, "max_tokens": 16384}
+    found = correct(Shape(), asked, message, "max_tokens")
+    assert found == Shape(most_tokens=4096)
+    assert correct(Shape(), {**BODY, "max_tokens": 100}, message, None) != found
+
+
+@pytest.mark.parametrize(
     ("message", "parameter", "n"),
     [
         ("Only one completion choice is allowed", "n", False),

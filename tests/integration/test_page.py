@@ -46,7 +46,7 @@ from toy_runs import HARD as TOY
 
 import evovpo
 from evovpo.cli import page as commands
-from evovpo.config import Config, ModelConfig
+from evovpo.config import Config, ModelConfig, ProposerConfig, RunConfig, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.page import figures, read_api
 from evovpo.page.export import ASSETS, export_html
@@ -493,6 +493,26 @@ def test_runs_come_newest_first_in_pages_and_by_filter(any_client: TestClient, u
         assert (run["id"], run["status"]) == (f"more-{number}", status)
     assert len(get(any_client, "/api/runs?problem=HON")["runs"]) == 6
     assert get(any_client, "/api/runs?problem=%25")["runs"] == []
+
+
+def test_runs_of_one_loop_and_runs_that_differ_by_their_seed_alone_are_one_group(
+    client: TestClient, path: Path
+) -> None:
+    settings = {
+        "first": Config(),
+        "again": Config(run=RunConfig(seed=5)),
+        "other": Config(search=SearchConfig(islands=2)),
+        "ab12-r000-p001": Config(),
+        "ab12-r001-p000": Config(search=SearchConfig(islands=2)),
+        "server": Config(proposer=ProposerConfig(name="openai", model="large", base_url="http://x/v1")),
+    }
+    with Store.open(str(path)) as store:
+        for number, (name, config) in enumerate(settings.items()):
+            store.add_run(replace(RUN, id=name, seed=number, config_json=config.to_json()))
+    found = {run["id"]: run for run in get(client, "/api/runs")["runs"]}
+    assert found["first"]["group"] == found["again"]["group"] != found["other"]["group"]
+    assert found["ab12-r000-p001"]["group"] == found["ab12-r001-p000"]["group"] == "loop ab12"
+    assert (found["server"]["models"], found["first"]["models"]) == (["large"], [])
 
 
 # By hand: of rewards (1.0, 0.5, 0.0), where the highest score has neither the highest mean nor comes last.

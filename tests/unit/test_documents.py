@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 DOCUMENTS = [*(ROOT / name for name in TOP), *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 PATH = re.compile(
     r"(?<![\w./-])(?:evovpo|trainer|tests|docs|problems)/[\w./-]*\.(?:py|md|toml|json|png|sh)\b(?!\.\w)"
 )
@@ -66,6 +67,21 @@ def test_every_module_that_is_to_be_run_exists() -> None:
 def test_every_link_of_a_file_at_the_top_leads_somewhere(name: str) -> None:
     links = re.findall(r"\]\(([^)#]+)", (ROOT / name).read_text(encoding="utf-8"))
     assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_pages_that_show_an_example_show_its_file() -> None:
+    shown = [
+        (path.name, name, code)
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        for name, code in re.findall(
+            r"\]\((examples/\w+\.py)\)[^\n]*\n\n```python\n(.*?)^```",
+            path.read_text("utf-8"),
+            flags=re.M | re.S,
+        )
+    ]
+    assert {name for _, name, _ in shown} == {f"examples/{one.name}" for one in EXAMPLES}
+    for page, name, code in shown:
+        assert code == (ROOT / "docs" / name).read_text(encoding="utf-8"), (page, name)
 
 
 def test_the_readme_is_short() -> None:

@@ -31,7 +31,6 @@ const empty = (text, command) => el("p", { class: "empty" }, text, command && el
 // Words of the field, for whoever points at one.
 const MEANINGS = new Map(Object.entries({
   component: "one number of a reward vector: an example, or what a scorer names",
-  "components at 1": "how many numbers of its reward vector are full", "at 1": "how many components have full reward",
   passed: "how many components have full reward", mean: "mean reward over all components",
   seed: "a starting program of the problem; for a run, what its random numbers begin with",
   root: "written from the problem alone, without a parent", mutate: "a parent program, improved", crossover: "two parent programs, combined",
@@ -43,7 +42,7 @@ const MEANINGS = new Map(Object.entries({
   duplicate: "a program that this run had already proposed", unparsed: "no program could be read from the answer",
   rejected: "refused before it was run, for example as not novel", parsed: "a program that this run had not seen",
   island: "a population of its own", "migrations to it": "how often the best of its neighbour were copied to it",
-  "asked for since its best": "proposed on this island since its best program last changed",
+  "answers since": "proposed on this island since its best program last changed",
   "held-out": "right on how many of the examples that the search never sees", "different programs": "judged ones, each counted once",
   evaluations: "all answers proposed count: repeats and answers without a program too", after: "answers that had been proposed when it came",
   "found after": "answers proposed up to it; a curve has one point for all answers of a reply",
@@ -71,7 +70,7 @@ function sorted(rows, columns, sort) {
   return [...rows].sort((a, b) => sign * order(by.value(a) ?? -Infinity, by.value(b) ?? -Infinity));
 }
 
-function table(meaning, rows, columns, none) {
+function table(meaning, rows, columns, none, kind = "") {
   if (!rows.length && none) return empty(none);
   const sort = here().query.get("sort") || "", falls = sort.startsWith("-");
   const head = columns.map((one) => {
@@ -81,9 +80,9 @@ function table(meaning, rows, columns, none) {
     return el("th", { scope: "col", title: MEANINGS.get(one.name), class: one.isFigures && "figures", "aria-sort": order },
       one.value ? el("button", { type: "button", class: "sort", "data-key": `sort-${one.key}`, onclick: () => change({ sort: next }) }, name) : name);
   });
-  const body = sorted(rows, columns, sort).map((row) =>
-    el("tr", {}, columns.map((one) => el("td", { class: one.isFigures && "figures" }, shown(one.cell(row))))));
-  return el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": meaning },
+  const body = sorted(rows, columns, sort).flatMap((row) => [row, ...(row.unfolded || [])]).map((row) => el("tr", {}, columns.map((one) =>
+    el("td", { class: one.isFigures && "figures", "data-name": typeof one.name === "string" && one.name }, shown(one.cell(row))))));
+  return el("div", { class: `wide ${kind}`, tabindex: 0, role: "region", "aria-label": meaning },
     el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
 
@@ -105,27 +104,67 @@ const bars = (title, counts, total, to) => el("div", {}, el("h3", {}, title), ta
 
 const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status) ? run.status : ""}`, title: MEANINGS.get(run.status) }, run.status);
 
+// An id or a seed by its beginning.
+const short = (text, most = 8) => (String(text).length > most ? el("span", { title: text }, String(text).slice(0, most)) : text);
+
+// The best so far against evaluations, a few points of it.
+function smallCurve({ small_curve: points, best_score: score, budget }) {
+  if (points.length < 2) return null;
+  const ys = points.map((one) => one[1] ?? points.at(-1)[1]), low = score === null ? 0 : Math.min(...ys), high = score === null ? 1 : Math.max(...ys);
+  const x = (value) => (96 * value) / Math.max(budget, points.at(-1)[0]), y = (value) => 22 - (20 * (value - low)) / (high - low || 1);
+  const path = stairs([[0, ys[0]], ...points.map(([at], i) => [at, ys[i]])]).map(([a, b]) => `${x(a)},${y(b)}`).join("L");
+  return svg("svg", { viewBox: "0 0 96 24", preserveAspectRatio: "none", class: "small", "aria-hidden": "true" }, svg("path", { d: `M${path}`, class: "line", stroke: COLOURS[0] }));
+}
+
+// Runs of one loop, and of one problem that differ by their seed alone, are one row that opens.
+function grouped(runs, opened) {
+  return [...Map.groupBy(runs, (run) => run.group)].map(([group, members]) => {
+    if (members.length === 1) return members[0];
+    const sum = (key) => members.reduce((all, one) => all + (one[key] || 0), 0), worth = (one) => one.best_score ?? one.best_mean_reward ?? -1;
+    const problems = new Set(members.map((one) => one.problem)), best = members.reduce((a, b) => (worth(b) > worth(a) ? b : a));
+    return { ...best, id: group, members, seed: null, heldout: null, tokens: sum("tokens"), evaluations: sum("evaluations"), budget: sum("budget"),
+      cost: members.some((one) => one.cost !== null) ? sum("cost") : null, policy_versions: [...new Set(members.flatMap((one) => one.policy_versions))],
+      problem: problems.size === 1 ? best.problem : `${problems.size} problems`, unfolded: opened.has(group) ? members : [] };
+  });
+}
+
 // Of a run that was not read yet only what is stored with it is known.
 const once = (cell) => (run) => (run.read[0] || isRead(run) ? getter(cell)(run) : "…");
 
+const counts = (names) => [...Map.groupBy(names, (name) => name)].map(([name, all]) => `${all.length} ${name}`).join(", ");
+const opened = () => new Set((here().query.get("open") || "").split(",").filter(Boolean));
+function toggle(run) {
+  const now = opened(), isOpen = now.has(run.id), text = `${isOpen ? "▾" : "▸"} ${shorten(run.problem, 40)}`;
+  isOpen ? now.delete(run.id) : now.add(run.id);
+  return el("button", { type: "button", class: "fold", "data-key": `open-${run.id}`, "aria-expanded": String(isOpen),
+    onclick: () => change({ open: [...now].join(","), offset: here().query.get("offset") || "" }) }, text);
+}
+
 const RUN_COLUMNS = [
-  words("problem", (run) => el("a", { href: address(["run", run.id]), title: run.id }, shorten(run.problem, 48)), "problem"),
-  words("run", (run) => shorten(run.id, 16), "id"),
-  words("status", status, "status"),
+  words("problem", (run) => (run.members ? toggle(run) : el("a", { href: address(["run", run.id]), title: run.id }, shorten(run.problem, 48))), "problem"),
+  words("run", (run) => (run.members ? `${run.members.length} runs` : short(run.id)), "id"),
+  words("status", (run) => (run.members ? counts(run.members.map((one) => one.status)) : status(run)), "status"),
+  words("curve", smallCurve),
   figures("best", once((run) => merit(run.best_score, run.best_mean_reward)), (run) => run.best_score ?? run.best_mean_reward),
   figures("passed", once((run) => `${run.passed} of ${run.objectives}`), (run) => run.passed / run.objectives),
-  figures("held-out", (run) => share(run.heldout), (run) => (run.heldout?.[1] ? run.heldout[0] / run.heldout[1] : null)),
+  figures("held-out", (run) => share(run.heldout), (run) => (run.heldout?.[1] ? run.heldout[0] / run.heldout[1] : null), "heldout"),
   figures("evaluations", once((run) => `${number(run.evaluations)} of ${number(run.budget)}`), "evaluations"),
-  figures("per second", once(rate), rate),
+  figures("per second", once((run) => !run.members && rate(run)), rate),
   figures("tokens", once("tokens"), "tokens"),
   figures("cost", "cost", "cost"),
-  words("policy", once((run) => run.policy_versions.join(", ") || null), (run) => run.policy_versions.join(", ")),
+  words("model", (run) => (run.models.length ? shorten(run.models.join(", "), 24)
+    : run.policy_versions.length ? `built-in${run.policy_versions.some(Boolean) ? `, policy ${run.policy_versions.join(", ")}` : ""}` : null),
+    (run) => run.models.join() || run.policy_versions.join()),
   words("strategy", "strategy", "strategy"),
-  figures("seed", "seed", (run) => Number(run.seed)),
-  words("started (UTC)", (run) => when(run.created_at), "created_at", "created"),
+  figures("seed", (run) => run.seed && short(run.seed), (run) => Number(run.seed)),
+  words("started (UTC)", (run) => when(run.created_at).slice(0, 16), "created_at", "created"),
 ];
+const FACTS = RUN_COLUMNS.filter(({ name }) => !["problem", "run", "status", "curve", "strategy", "seed", "started (UTC)"].includes(name));
+// What says nothing of any of these runs has no column.
+const saysSomething = (runs) => ({ key }) => key !== "per second" && (key === "strategy" ? runs.some((run) => run.strategy !== "islands")
+  : !["cost", "heldout"].includes(key) || runs.some((run) => run[key] !== null));
 const runsTable = (meaning, runs, none, ...first) =>
-  table(meaning, runs, [...first, ...RUN_COLUMNS.filter((one) => one.key !== "cost" || runs.some((run) => run.cost !== null))], none);
+  table(meaning, runs, [...first, ...RUN_COLUMNS.filter(saysSomething(runs))], none, "cards");
 
 const runsView = {
   title: () => "Runs",
@@ -133,9 +172,10 @@ const runsView = {
   isLive: (data) => progress(data.runs),
   draw(data, query) {
     const picked = new Set((query.get("runs") || "").split(",").filter(Boolean)), runs = () => [...picked].join(",");
-    const pick = words(el("span", { class: "hidden" }, "compare"), (run) => el("input", { type: "checkbox", checked: picked.has(run.id),
-      "aria-label": `compare run ${run.id} of ${run.problem}`, "data-key": `pick-${run.id}`, onchange: (event) => {
-        event.target.checked ? picked.add(run.id) : picked.delete(run.id);
+    const ids = (run) => (run.members || [run]).map((one) => one.id);
+    const pick = words(el("span", { class: "hidden" }, "compare"), (run) => el("input", { type: "checkbox", checked: ids(run).every((id) => picked.has(id)),
+      "aria-label": `compare ${run.members ? "runs" : "run"} ${run.id} of ${run.problem}`, "data-key": `pick-${run.id}`, onchange: (event) => {
+        ids(run).forEach((id) => (event.target.checked ? picked.add(id) : picked.delete(id)));
         change({ runs: runs(), offset: data.offset || "" }, { quietly: true });
       } }));
     const isFiltered = query.get("problem") || query.get("status");
@@ -145,7 +185,7 @@ const runsView = {
           oninput: (event) => change({ problem: event.target.value }, { quietly: true }) })),
         filter("status", "status", ["running", "solved", "memorised", "exhausted", "stopped", "interrupted", "failed"]),
         picked.size > 1 && el("a", { class: "button", href: address(["compare"], { runs: runs() }) }, `Compare ${picked.size}`)),
-      isFiltered || data.runs.length ? runsTable("Runs", data.runs, "No run fits these filters.", pick)
+      isFiltered || data.runs.length ? runsTable("Runs", grouped(data.runs, opened()), "No run fits these filters.", pick)
         : empty("No run yet. Start one: ", "evovpo evolve strings/phone-with-hyphens"),
       paging(data, data.runs)];
   },
@@ -162,6 +202,15 @@ function paging({ offset, total, more }, shown) {
 const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
 const axisOf = (query) => AXES.find(([key]) => key === query.get("by")) || AXES[0];
 
+// The best program and what became of the starting program that it comes from, nearest relatives first.
+function bestView(family, query, run) {
+  const [best] = family, start = family.findLast((one) => !one.parents.length), hasStart = start && start !== best;
+  if (!best) return empty("Nothing was judged yet.");
+  return [filters(programLink(best.program_id, run.id, "Open it"), hasStart && choice("shown", "code", [["", "beside its start"], ["alone", "alone"]])),
+    best.idea && el("p", {}, el("em", {}, best.idea)),
+    hasStart && query.get("code") !== "alone" ? diffView(start.source.text, best.source.text) : codeView(best.source)];
+}
+
 function overview(data, query, run) {
   const isScored = run.best_score !== null, score = [["score", `best ${run.score_name}`]];
   const shown = [...(isScored ? score : []), ["best", "best and mean"], ["components", "best of each component"]];
@@ -177,21 +226,23 @@ function overview(data, query, run) {
   const { calls } = run;
   return [
     el("p", { class: "statement" }, run.statement.text, cutNote(run.statement)),
-    facts([...RUN_COLUMNS.slice(3, -3).map((one) => [one.name, one.cell(run)]), ["best mean reward", isScored && reward(run.best_mean_reward)],
+    facts([...FACTS.map((one) => [one.name, one.cell(run)]), ["best mean reward", isScored && reward(run.best_mean_reward)],
       ["different programs", run.programs], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
       ["requests failed", calls.calls > 0 && `${calls.failed} of ${calls.calls}`],
-      ["best program", programLink(run.best_program_id, run.id)], ["found after", run.best_at !== null && counted(run.best_at)],
-      ["written by policy", run.best_policy_version ?? (run.best_program_id && "no model")]]),
-    section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", AXES, by)),
-      lineChart({ series, xLabel, ...(what === "score" ? { yLabel: run.score_name } : { yLabel: "reward", low: 0, high: 1 }) }),
-      what === "components" && run.components.length > 24 && el("p", {}, "The first 24 components are drawn.")),
+      ["found after", run.best_at !== null && counted(run.best_at)],
+      ["written by policy", run.best_policy_version || null]]),
+    el("div", { class: "columns" },
+      section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", AXES, by)),
+        lineChart({ series, xLabel, most: 560, ...(what === "score" ? { yLabel: run.score_name } : { yLabel: "reward", low: 0, high: 1 }) }),
+        what === "components" && run.components.length > 24 && el("p", {}, "The first 24 components are drawn.")),
+      section("Best program", bestView(data.programs, query, run))),
     section("Components", table("Components", run.components, [words("component", (one) => shorten(one.name, 60), "name", "name"),
       figures("best", (one) => reward(one.rises.at(-1)?.value ?? 0), (one) => one.rises.at(-1)?.value),
-      figures("first at 1 after", ({ rises }) => (rises.some(isFull) ? reached(rises.find(isFull)) : "never")),
+      figures("first passed after", ({ rises }) => (rises.some(isFull) ? reached(rises.find(isFull)) : "never")),
       words("by program", (one) => programLink(first(one)?.program_id, run.id))])),
     section("Islands", table("Islands", run.islands, [figures("island"), figures("proposed"), figures("judged"),
       figures(isScored ? `best ${run.score_name}` : "best", (one) => merit(isScored ? one.best : null, one.best)),
-      figures("asked for since its best", "since_rise"), figures("migrations to it", "migrations"),
+      figures("answers since", "since_rise"), figures("migrations to it", "migrations"),
       words("best program", (one) => programLink(one.best_program_id, run.id))], "Nothing was proposed yet.")),
     section("What became of the answers", el("div", { class: "columns" },
       bars("Judgements of proposed programs, repeats too", run.by_status, run.evaluations,
@@ -220,7 +271,7 @@ function lineageView(data, query, run) {
     section(parent ? `What ${short(child)} changed` : `Program ${short(child)}, made from no other`,
       el("p", {}, programLink(child.program_id, run.id, "Open this program"), ` · ${child.kind}, `,
         child.score !== null && `score ${number(child.score, 6)}, `,
-        `mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} components at 1`,
+        `mean reward ${reward(child.mean_reward)}, ${child.passed} of ${run.objectives} passed`,
         child.policy_version !== null && `, written by policy ${child.policy_version}`),
       child.idea && el("p", {}, el("em", {}, child.idea)),
       parents.length > 1 && filters(choice("compared with", "parent",
@@ -234,7 +285,7 @@ const PROGRAM_COLUMNS = [
   words("program", (one) => programLink(one.program_id, one.run)),
   figures("score", (one) => number(one.score, 6), "score", "best"),
   figures("mean", (one) => reward(one.mean_reward), "mean_reward", "mean_reward"),
-  figures("at 1", "passed", "passed", "passed"), figures("length", "length", "length"), figures("seconds", "seconds", "seconds"),
+  figures("passed", "passed", "passed", "passed"), figures("length", "length", "length"), figures("seconds", "seconds", "seconds"),
   figures("after", "evaluations", "position", "order"),
   words("status", (one) => el("span", { class: one.status !== "ok" && "lacking" }, one.status)), words("kind", (one) => explained(one.kind)),
   figures("island"), figures("policy", "policy_version"),
@@ -248,7 +299,7 @@ function programsView(data, query, run) {
       filter("policy", "policy_version", run.by_policy.map((one) => one.policy_version))),
     el("p", {}, `${number(data.total)} different programs; repeats of them are among the answers.`),
     table("Programs", rows, PROGRAM_COLUMNS.filter((one) => one.key !== "best" || run.best_score !== null),
-      run.programs ? "No program fits these filters." : "Nothing was judged yet."),
+      run.programs ? "No program fits these filters." : "Nothing was judged yet.", "cards"),
     paging(data, rows)];
 }
 
@@ -258,7 +309,7 @@ function answersView(data, query, run) {
       words("kind", (one) => explained(one.kind)), figures("island"), figures("policy", "policy_version"),
       words("program", (one) => programLink(one.program_id, run.id)),
       words("the answer", (one) => [one.reason && el("div", {}, shorten(one.reason, 300)), el("code", {}, one.text.text, cutNote(one.text))])],
-      "No such answer."),
+      "No such answer.", "cards"),
     paging(data, data.answers)];
 }
 
@@ -316,7 +367,7 @@ function populationView(data, query, run) {
     section("Portfolio", el("p", {}, "Which programs together have most: each adds the most to those above it."),
       table("Portfolio", portfolio(programs), [words("program", (one) => programLink(one.program_id, run.id)), figures("adds", "gained"),
         figures("mean of the best together", (one) => reward(one.together)),
-        figures("components at 1 together", (one) => `${one.full} of ${names.length}`)])),
+        figures("passed together", (one) => `${one.full} of ${names.length}`)])),
   ];
 }
 
@@ -340,16 +391,21 @@ const runView = {
   title: ({ run }) => run.problem,
   async load([id, tab], query) {
     const run = await read(api("runs", id));
-    const given = Object.fromEntries(query), lists = {
+    const given = Object.fromEntries(query), isOverview = !(tab in TABS) || tab === "overview", key = `${id} ${run.best_program_id}`;
+    if (isOverview && page.best?.key !== key) page.best = { ...(await read(api("runs", id, "lineage"))), key };
+    const lists = {
       lineage: () => ({ program: given.program }), answers: () => ({ offset: given.offset, parse_status: given.parse_status }),
-      programs: () => ({ ...given, sort: turned(given.sort || "order") }), population: () => ({ sort: "best", limit: 1000 }) };
+      programs: () => ({ ...given, sort: given.sort ? turned(given.sort) : "best" }), population: () => ({ sort: "best", limit: 1000 }) };
+    if (isOverview) return { run, more: page.best };
     return { run, more: lists[tab] ? await read(api("runs", id, tab === "population" ? "programs" : tab), lists[tab]()) : null };
   },
   isLive: ({ run }) => progress([run]),
   draw({ run, more }, query, [, tab = "overview"]) {
     return [
-      quiet(status(run), ` run ${run.id}, seed ${run.seed}, `, run.strategy && `${run.strategy}, `, `started ${when(run.created_at)} UTC`,
+      quiet(status(run), " run ", short(run.id), ", seed ", short(run.seed), ", ", run.strategy && `${run.strategy}, `, `started ${when(run.created_at)} UTC`,
         !isRead(run) && ` · reading: ${number(run.read[0])} of ${number(run.read[1])} replies`),
+      isRunning(run) && el("p", {}, el("meter", { value: run.evaluations, max: run.budget, "aria-label": "evaluations of the budget" }),
+        rate(run) > 0 && ` about ${spent((run.budget - run.evaluations) / rate(run))} left`),
       isRunning(run) && action("Stop", api("runs", run.id, "stop"), "Stop this run? What is under way is finished; it can be resumed."),
       ["interrupted", "failed"].includes(run.status) && action("Resume", api("runs", run.id, "resume"), "Resume this run on this machine?"),
       tabs(run.id, tab), (TABS[tab] || overview)(more, query, run)];
@@ -418,7 +474,7 @@ const programView = {
         link(["run", run, "lineage"], "its lineage", { program: data.program_id })),
       facts([["status", evaluation ? `${evaluation.status}${hasRaised ? ", but it raised on some rows" : ""}` : "not judged"],
         ["mean reward", evaluation && reward(mean(rewards))],
-        ["components at 1", evaluation && `${rewards.filter((value) => value >= 1).length} of ${rewards.length}`],
+        ["passed", evaluation && `${rewards.filter((value) => value >= 1).length} of ${rewards.length}`],
         ["found after", data.evaluations !== null && counted(data.evaluations)], ["made by", explained(data.kind)],
         ["way to ask", data.way || null], ["idea", data.idea || null],
         ["made from", links([...new Set(data.parents.map((one) => one.program_id))])], ["island", data.island],
@@ -439,6 +495,8 @@ const programView = {
 
 const FIGURES = [["set_score", "expected best of a chain"], ["mean_reward", "mean reward"], ["entropy", "entropy"],
   ["kl", "KL to the start model"], ["diversity", "diversity"], ["zero_spread_share", "share of groups without spread"]];
+// A training that looks at no groups imitates programs: it has a loss and no rewards.
+const imitates = ({ steps }) => steps.every((step) => !step.groups);
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
 const metricOf = (version, name) => version.metrics.find((metric) => metric.name === name)?.value;
 
@@ -466,8 +524,8 @@ const policiesView = {
   draw({ versions, trainings, events, served }) {
     const nodes = versions.map(({ number, parent }) => ({ id: String(number), name: `policy ${number}`, note: number === served ? "served" : "",
       parents: parent === null ? [] : [{ id: String(parent), role: "parent" }] }));
-    const panel = ([key, name]) => el("div", {}, el("h3", {}, name), lineChart({ xLabel: "step", yLabel: name, most: 380,
-      series: trainings.slice(-6).map((one) => ({ name: one.id.slice(0, 8), points: one.steps.map((step) => [step.step, step[key]]) })) }));
+    const panel = (ones) => ([key, name]) => ones.length > 0 && el("div", {}, el("h3", {}, name), lineChart({ xLabel: "step", yLabel: name, most: 380,
+      series: ones.slice(-6).map((one) => ({ name: one.id.slice(0, 8), points: one.steps.map((step) => [step.step, step[key]]) })) }));
     const probes = versions.map(probeChart).filter(Boolean).slice(-4);
     return [
       versions.length > 0 && graph({ nodes, chosen: { child: String(served) }, choose: () => {} }),
@@ -478,7 +536,7 @@ const policiesView = {
         figures("difference [95 % interval]", gained), words("folder", (one) => shorten(one.path, 60)),
         ...(page.about.actions ? [words("follow", (one) => one.number !== served
           && action("Serve", api("policies", one.number, "serve"), `Let searches follow policy ${one.number}?`))] : [])],
-        "No policy version yet: `evovpo retrain` trains one from what is stored.")),
+        "No policy version yet. The command evovpo retrain trains one from what is stored.")),
       probes.length > 0 && section("Before and after", el("p", {}, "Best mean reward of k answers, on problems outside the training: ",
         "a version beside its parent. The band is the 95 % interval of what it gained."), el("div", { class: "columns" }, probes)),
       section("What happened", table("Events", events.toReversed().slice(0, 100), [words("when (UTC)", (one) => when(one.at)),
@@ -487,13 +545,14 @@ const policiesView = {
         figures("from policy", "start_version"), figures("steps shown", (one) => one.steps.length),
         words("trained on", ({ runs }) => [runs.slice(0, 5).map((run) => [link(["run", run], run.slice(0, 8)), " "]),
           runs.length > 5 && `and ${runs.length - 5} more`]), words("begun (UTC)", (one) => when(one.created_at))], "No training yet."),
-        trainings.length > 0 && el("div", { class: "columns" }, FIGURES.map(panel))),
+        trainings.length > 0 && el("div", { class: "columns" }, [["loss", "loss of imitation"]].map(panel(trainings.filter(imitates))),
+          FIGURES.map(panel(trainings.filter((one) => !imitates(one)))))),
     ];
   },
 };
 
 const WAYS = { strategy: (run) => run.strategy, policy: (run) => `policy ${run.policy_versions.join(", ")}`, problem: (run) => run.problem,
-  run: (run) => `${shorten(run.id, 16)}, seed ${run.seed}` };
+  run: (run) => `${run.id.slice(0, 8)}, seed ${run.seed.slice(0, 8)}` };
 
 const compareView = {
   title: () => "Comparison",
