@@ -113,7 +113,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
         table.add_row("trust", "low: evaluator and candidate shared a process, so check what wins")
     joins = f", {outcome.joins} of them joined from two programs" * bool(outcome.joins)
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
-    under_way = f", {late} of them under way when it was solved" * bool(late)
+    under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
     table.add_row("programs run", f"{outcome.executed}; what this store has judged before is not run again")
     if outcome.seconds:

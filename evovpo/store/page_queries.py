@@ -56,6 +56,8 @@ class RunHead(NamedTuple):
     """As of `RunRow`."""
     cost: float | None
     """As of `CallTotals`."""
+    server_tokens: int | None
+    """Completion tokens as servers count them; None for a run that asked no server."""
 
 
 class CandidateLine(NamedTuple):
@@ -374,7 +376,10 @@ def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
 
 def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
     """Return the heads of the runs that `where` picks."""
-    cost = select(func.sum(calls.c.cost)).where(calls.c.run_id == runs.c.id).scalar_subquery()
-    more = run_events.c.at.label("changed_at"), cost.label("cost")
+    cost, tokens = (
+        select(func.sum(column)).where(calls.c.run_id == runs.c.id).scalar_subquery()
+        for column in (calls.c.cost, calls.c.completion_tokens)
+    )
+    more = run_events.c.at.label("changed_at"), cost.label("cost"), tokens.label("tokens")
     rows: Any = connection.execute(with_status().add_columns(*more).where(where))
-    return [RunHead(run_of(row), row.changed_at, heldout_of(row), row.cost) for row in rows]
+    return [RunHead(run_of(row), row.changed_at, heldout_of(row), row.cost, row.tokens) for row in rows]

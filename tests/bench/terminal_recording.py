@@ -7,6 +7,7 @@ animated SVG: the lines in their order, with pauses cut to a second, and at the 
 import argparse
 import base64
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -45,8 +46,8 @@ class Terminal:
             Line(self.clock, text[at : at + COLUMNS]) for at in range(0, max(1, len(text)), COLUMNS)
         ]
 
-    def run(self, command: str, kill_at: str = "", most: int = 12) -> None:
-        """Run a command of evovpo and print its last lines; kill it when it prints `kill_at`."""
+    def run(self, command: str, kill_at: str = "", shown: slice = slice(None)) -> None:
+        """Run a command of evovpo and print some of its lines; kill it when one matches `kill_at`."""
         self.add(f"$ {command}", PAUSE_SECONDS)
         whole = [sys.executable, "-m", *shlex.split(command)]
         environment = {**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
@@ -60,11 +61,14 @@ class Terminal:
             for line in process.stdout:
                 found.append((time.monotonic() - before, line.rstrip()))
                 before = time.monotonic()
-                if kill_at and kill_at in line:
+                if kill_at and re.search(kill_at, line):
                     os.killpg(process.pid, signal.SIGKILL)
-        shown = [one for one in found if one[1]]
-        for pause, text in shown if kill_at else shown[-most:]:
-            self.add(text, min(pause, 0.15 if not kill_at else pause))
+        if process.returncode != (-signal.SIGKILL if kill_at else 0):
+            raise SystemExit(
+                f"{command} ended with {process.returncode}: " + "\n".join(text for _, text in found)
+            )
+        for pause, text in [one for one in found if one[1]][shown]:
+            self.add(text, pause if kill_at else 0.15)
         if kill_at:
             self.add("Killed                                        (kill -9)", PAUSE_SECONDS)
 
@@ -113,9 +117,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         terminal = Terminal(Path(folder))
         whole = "--set search.stop_when_solved=false"
-        terminal.run(f"evovpo evolve {PROBLEM} -n 2000 {whole}", kill_at="of 2000 evaluations")
-        terminal.run("evovpo resume latest", most=9)
-        terminal.run("evovpo replay latest --verify", most=1)
+        terminal.run(f"evovpo evolve {PROBLEM} -n 1000 {whole}", kill_at=r"^[1-9]\d* of 1000 evaluations")
+        terminal.run("evovpo resume latest", shown=slice(-9, None))
+        terminal.run("evovpo replay latest --verify", shown=slice(1))
         terminal.add("$ evovpo serve", PAUSE_SECONDS)
         terminal.add("http://127.0.0.1:8237/", PAUSE_SECONDS)
     out.write_text(animated(terminal.lines, PICTURE.read_bytes()), encoding="utf-8")

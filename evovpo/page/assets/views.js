@@ -108,10 +108,10 @@ const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status
 const short = (text, most = 8) => (String(text).length > most ? el("span", { title: text }, String(text).slice(0, most)) : text);
 
 // The best so far against evaluations, a few points of it.
-function smallCurve({ small_curve: points, best_score: score, budget }) {
+function smallCurve({ small_curve: points, best_score: score, budget, members }) {
   if (points.length < 2) return null;
   const ys = points.map((one) => one[1] ?? points.at(-1)[1]), low = score === null ? 0 : Math.min(...ys), high = score === null ? 1 : Math.max(...ys);
-  const x = (value) => (96 * value) / Math.max(budget, points.at(-1)[0]), y = (value) => 22 - (20 * (value - low)) / (high - low || 1);
+  const x = (value) => (96 * value) / Math.max(members ? 0 : budget, points.at(-1)[0]), y = (value) => 22 - (20 * (value - low)) / (high - low || 1);
   const path = stairs([[0, ys[0]], ...points.map(([at], i) => [at, ys[i]])]).map(([a, b]) => `${x(a)},${y(b)}`).join("L");
   return svg("svg", { viewBox: "0 0 96 24", preserveAspectRatio: "none", class: "small", "aria-hidden": "true" }, svg("path", { d: `M${path}`, class: "line", stroke: COLOURS[0] }));
 }
@@ -124,7 +124,7 @@ function grouped(runs, opened) {
     const problems = new Set(members.map((one) => one.problem)), best = members.reduce((a, b) => (worth(b) > worth(a) ? b : a));
     return { ...best, id: group, members, seed: null, heldout: null, tokens: sum("tokens"), evaluations: sum("evaluations"), budget: sum("budget"),
       cost: members.some((one) => one.cost !== null) ? sum("cost") : null, policy_versions: [...new Set(members.flatMap((one) => one.policy_versions))],
-      problem: problems.size === 1 ? best.problem : `${problems.size} problems`, unfolded: opened.has(group) ? members : [] };
+      problem: problems.size === 1 ? best.problem : `${group}, ${problems.size} problems`, unfolded: opened.has(group) ? members : [] };
   });
 }
 
@@ -533,7 +533,7 @@ const policiesView = {
         figures("policy", (one) => `${one.number}${one.number === served ? " (served)" : ""}`), figures("from", "parent"),
         figures("steps", (one) => metricOf(one, "steps")),
         figures("best@1 of the parent", (one) => metricOf(one, "probe.parent.best_at_1")), figures("its own", (one) => metricOf(one, "probe.best_at_1")),
-        figures("difference [95 % interval]", gained), words("folder", (one) => shorten(one.path, 60)),
+        figures("difference [95 % interval]", gained), words("folder", (one) => (one.number ? el("span", { title: one.path }, one.path.split("/").slice(-2).join("/")) : "start model")),
         ...(page.about.actions ? [words("follow", (one) => one.number !== served
           && action("Serve", api("policies", one.number, "serve"), `Let searches follow policy ${one.number}?`))] : [])],
         "No policy version yet. The command evovpo retrain trains one from what is stored.")),
