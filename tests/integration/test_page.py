@@ -49,11 +49,12 @@ from evovpo.cli import page as commands
 from evovpo.config import Config, ModelConfig, ProposerConfig, RunConfig, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.page import figures, read_api
+from evovpo.page.batch_report import batch_report
 from evovpo.page.export import ASSETS, export_html
 from evovpo.page.page_server import application
 from evovpo.page.page_store import Source
 from evovpo.page.read_api import Record
-from evovpo.page.reports import LiveReport, batch_report, report, table
+from evovpo.page.reports import LiveReport, report, table
 from evovpo.reports.pictures import COLOURS
 from evovpo.runs import driver
 from evovpo.runs.request import RunRequest
