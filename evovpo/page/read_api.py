@@ -264,7 +264,7 @@ def _models(config: Config | None) -> list[str]:
     """Return the names of the models behind servers that a run asks."""
     if config is None or config.proposer.name != "openai":
         return []
-    return [model.name for model in config.models] or [config.proposer.model]
+    return [model.name for model in config.models] or [config.proposer.model or ""]
 
 
 def _group(run: Run) -> str:
