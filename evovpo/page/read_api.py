@@ -411,7 +411,7 @@ def _training(source: Source, training: Training) -> Record:
 def _settings(config_json: str) -> list[Record]:
     """Return the settings of a run as they are stored, each with its default: "null" where it has none."""
     model = {name: field.default for name, field in ModelConfig.model_fields.items()}
-    defaults = dict(_leaves({**Config().model_dump(), "models": model}))
+    defaults = dict(_leaves({**json.loads(Config().to_json()), "models": model})) | {("models",): []}
     return [
         {
             "section": " ".join(path[:-1]),
@@ -424,8 +424,11 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield what is in an object or a list, at any depth, by its keys and by numbers from 1."""
-    if not isinstance(value, dict | list) or value == {}:
+    """Yield the values of nested objects and lists of objects with their paths: keys, and numbers from 1."""
+    is_nested = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(x, dict) for x in value)
+    )
+    if not isinstance(value, dict | list) or not value or not is_nested:
         yield path, value
         return
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value, 1):

@@ -55,7 +55,7 @@ class Judge:
 def search(store: Store, run_id: str, settings: Config = SETTINGS, perfect: str = "") -> tuple[Driver, Judge]:
     """Search a new run to its end, with programs that no other run writes unless they are `perfect`."""
     budget = settings.search.evaluations
-    run = Run(run_id, HARD.id, HARD.version, 0, budget, settings.to_json(), RunStatus.RUNNING, "now")
+    run = Run(run_id, HARD.id, HARD.version, 0, budget, settings.to_json(), RunStatus.RUNNING, "2026-01-02")
     store.add_run(run)
     found = build_search(HARD, settings, run)
     judge = Judge(perfect and source(perfect))

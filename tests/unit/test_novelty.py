@@ -85,7 +85,9 @@ def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged
     search = SearchState(PLAIN, SETTINGS.search, PlainFormat(), "one", 0)
     with Store.open(str(tmp_path / "run.db")) as store:
         store.add_problem(PLAIN)
-        store.add_run(Run("one", PLAIN.id, PLAIN.version, 0, 4, SETTINGS.to_json(), RunStatus.RUNNING, "now"))
+        store.add_run(
+            Run("one", PLAIN.id, PLAIN.version, 0, 4, SETTINGS.to_json(), RunStatus.RUNNING, "2026-01-02")
+        )
         driver = Driver(
             search=search,
             config=SETTINGS,
