@@ -291,7 +291,7 @@ def test_settings_come_with_their_defaults(client: TestClient, path: Path) -> No
         if one["value"] != one["default"]
     } == {
         ("search", "islands"): ("2", "4"),
-        ("search", "target"): ('"0.5"', '""'),
+        ("search", "target"): ("0.5", "null"),
         ("models 1", "name"): ('"small"', '""'),
         ("models 1", "weight"): ("2.0", "1.0"),
         ("models 2", "name"): ('"large"', '""'),
