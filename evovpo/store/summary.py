@@ -3,7 +3,6 @@
 Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
 """
 
-import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, delete, func, select
 
+from evovpo.errors import StoreError
 from evovpo.store.database import append, reading
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.schema import (
@@ -220,7 +220,7 @@ def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunS
     where = (summaries.c.run_id == run_id) & (summaries.c.tells <= told)
     latest = select(summaries.c.figures).where(where).order_by(summaries.c.tells.desc()).limit(1)
     curve = select(summaries.c.curve).where(where).order_by(summaries.c.tells)
-    with suppress(ValueError, TypeError, zlib.error):  # damaged, or by other code: the rows are what is true
+    with suppress(StoreError, TypeError):  # damaged, or by other code: the rows are what is true
         found = RunSummary(**(connection.scalar(latest) or {}))
         if with_curve:
             found.curve = [CurvePoint(*point) for part in connection.scalars(curve) for point in part]

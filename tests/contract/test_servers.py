@@ -987,5 +987,5 @@ def test_bad_models_are_refused(tmp_path: Path, text: str, complaint: str) -> No
 
 
 def test_models_are_not_overrides() -> None:
-    with pytest.raises(ConfigError, match="read from a configuration file"):
+    with pytest.raises(ConfigError, match="tables are read from files"):
         Config.load(None, Config.read_changes(["models.name=a"]))

@@ -303,7 +303,7 @@ def test_the_commands_go_on_with_a_run_and_begin_with_a_checkpoint(
     assert (more.code, more.json["run"], more.json["evaluations"]) == (0, first.json["run"], 40)
     shown = command("show", "latest", "--no-png", *common[:2]).out
     assert "went on under other settings after ask" in shown
-    assert ": search.evaluations 24 -> 40, search.rollouts 8 -> 4\n" in shown
+    assert ": search.evaluations 24 -> 40, search.rollouts None -> 4\n" in shown
     (row,) = command("runs", *common).json
     assert (row["evaluations"], row["status"]) == (40, "exhausted")
     assert command("replay", "latest", "--verify", *common).json["identical"]

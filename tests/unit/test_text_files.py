@@ -364,7 +364,7 @@ def test_files_of_deepcoder_are_read_as_livecodebench(tmp_path: Path) -> None:
     rows = [{"problem": f"Add ({number}).", "tests": json.dumps(tests)}
             for number, tests in enumerate((taco, called, prime, lcb))]  # fmt: skip
     with open_domain("livecodebench", write_jsonl(tmp_path / "train.jsonl", rows)) as domain:
-        assert [row["id"].partition("/")[0] for row in domain.prompts] == ["deepcoder"] * 4
+        assert [row["id"].partition("-")[0] for row in domain.prompts] == ["deepcoder"] * 4
         assert "add(arg1, arg2)" in domain.prompts[1]["prompt"][0]["content"]
         by_call = CODE.format("add(one, other)", "one + other")
         texts = [program(0), by_call, program(0), program(0)]
