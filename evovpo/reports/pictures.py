@@ -171,6 +171,7 @@ def write_budgets(
     figure = new_figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
     labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
     shared: Any = None
+    labelled = []
     for index, (panel, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1, sharey=shared)
         shared = shared or axes
@@ -192,8 +193,13 @@ def write_budgets(
         axes.set_xticks([], minor=True)
         axes.set_xlabel(budget, fontsize=10)
         axes.set_title(plain(panel), loc="left", fontsize=12)
-        axes.set_ylim(bottom=0)
         _quiet_axes(axes)
+        labelled.append((axes, ends))
+    if shared is not None:
+        shared.set_ylim(
+            bottom=0
+        )  # once all panels are drawn: a limit that is set is not widened by later ones
+    for axes, ends in labelled:
         _label_ends(axes, ends, size=9)
     _finish(figure, path, title, note)
 

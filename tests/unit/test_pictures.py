@@ -19,6 +19,7 @@ from evovpo.reports.pictures import (
     spread,
     write_arms,
     write_before_after,
+    write_budgets,
     write_training,
 )
 
@@ -83,6 +84,13 @@ def test_training_curves_have_the_colour_of_their_arm_and_may_be_empty(tmp_path:
     panels = {"set score": [vpo, grpo, StepCurve("none", [], [])], "KL": [vpo]}
     write_training(tmp_path / "t.png", panels, title="Training", note="")
     assert [has_colour(tmp_path / "t.png", colour) for colour in COLOURS[:3]] == [True, True, False]
+
+
+def test_panels_share_an_axis_that_reaches_the_highest_of_all(tmp_path: Path) -> None:
+    low, high = curve("low", 0.0, 0.0, 0.0, half_width=0.0), curve("high", 0.5, 0.5, 0.5)
+    for name, panels in (("up", {"a": [low], "b": [high]}), ("down", {"b": [high], "a": [low]})):
+        write_budgets(tmp_path / f"{name}.png", panels, title="Solved", note="")
+        assert has_colour(tmp_path / f"{name}.png", COLOURS[1]), name
 
 
 def test_text_of_problems_is_not_read_as_a_formula(tmp_path: Path) -> None:
