@@ -197,9 +197,9 @@ def bootstrap_interval(
             f"one arm has {values.shape[1]} tasks and the other {reference.shape[1]}; a paired difference "
             "needs both on the same tasks in the same order"
         )
-    tasks_B_T = _resampling_weights(values.shape[1], draws, rng)
-    resampled_B_T = _resampling_weights(len(values), draws, rng) @ values
-    resampled_B_T -= _resampling_weights(len(reference), draws, rng) @ reference
+    tasks_B_T = resampling_weights(values.shape[1], draws, rng)
+    resampled_B_T = resampling_weights(len(values), draws, rng) @ values
+    resampled_B_T -= resampling_weights(len(reference), draws, rng) @ reference
     means_B = np.einsum("bt,bt->b", tasks_B_T, resampled_B_T)
     low, high = np.quantile(means_B, [(1 - level) / 2, (1 + level) / 2])
     mean = (values.mean(axis=0) - reference.mean(axis=0)).mean()
@@ -226,7 +226,7 @@ def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws
     return as_far / len(signs) if tasks <= _EXACT_TASKS else (as_far + 1) / (draws + 1)
 
 
-def _resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
+def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
     """Return `[draws, units]`: the share of each unit among n - 1 drawn of n with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn

@@ -30,6 +30,8 @@ class CellProgress(NamedTuple):
     solved: bool = False
     waits: str = ""
     """As `Progress` has it."""
+    cpu_seconds: float = 0.0
+    """Of a run that has ended: this process and the sandbox, since it was started or taken up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Work:
             mean = None if best is None else best.evaluation.mean_reward
             tell(CellProgress(search.proposed, mean, waits=progress.waits))
 
+        began = sum(os.times()[:4])
         try:
             request = RunRequest(self.problem, self.config, self.judged, self.name)
             outcome = start_or_resume(request, _open(self.store_url), on_tell=told)
@@ -68,7 +71,9 @@ class Work:
             raise
         except StoreError as error:
             raise FatalError(error) from error
-        return CellProgress(outcome.evaluations, outcome.best_mean_reward, outcome.status == "solved")
+        spent = sum(os.times()[:4]) - began
+        solved = outcome.status == "solved"
+        return CellProgress(outcome.evaluations, outcome.best_mean_reward, solved, cpu_seconds=spent)
 
 
 @lru_cache(maxsize=1)

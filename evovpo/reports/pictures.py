@@ -161,10 +161,12 @@ def write_budgets(
     title: str,
     note: str,
     budget: str = "evaluations",
+    is_cost: bool = False,
 ) -> None:
     """Write figures against the budget that is named, one panel each. Raises `ConfigError` if it cannot.
 
-    Few arms have their intervals as bands. The `ks` of a curve are budgets, from 1.
+    Few arms have their intervals as bands. The `ks` of a curve are budgets, from 1. Costs have a logarithmic
+    scale, each panel its own, and no bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -174,12 +176,12 @@ def write_budgets(
     labelled = []
     for index, (panel, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1, sharey=shared)
-        shared = shared or axes
+        shared = None if is_cost else shared or axes
         ends = []
         for curve in curves:
             colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
             dashes = "-" if labels.index(curve.label) < len(COLOURS) else "--"
-            if len(curves) <= MOST_BANDS:
+            if len(curves) <= MOST_BANDS and not is_cost:
                 _draw_band(axes, curve, colour)
             axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3)
             ends.append((curve.means[-1], curve.label, colour))
@@ -193,12 +195,12 @@ def write_budgets(
         axes.set_xticks([], minor=True)
         axes.set_xlabel(budget, fontsize=10)
         axes.set_title(plain(panel), loc="left", fontsize=12)
+        if is_cost:
+            axes.set_yscale("log")
         _quiet_axes(axes)
         labelled.append((axes, ends))
     if shared is not None:
-        shared.set_ylim(
-            bottom=0
-        )  # once all panels are drawn: a limit that is set is not widened by later ones
+        shared.set_ylim(bottom=0)  # last: panels that are drawn later do not widen a limit that is set
     for axes, ends in labelled:
         _label_ends(axes, ends, size=9)
     _finish(figure, path, title, note)
@@ -250,11 +252,12 @@ def _label_ends(axes: Any, ends: Sequence[tuple[float, str, str]], size: float =
     """
     if not ends:
         return
-    low, high = axes.get_ylim()
+    scale = axes.yaxis.get_transform()
+    low, high = scale.transform(axes.get_ylim())
     # A line of text, in units of the axis: points over the height of the panel in points.
     height = axes.get_window_extent().height * 72 / _DPI
     gap = 1.25 * size / height * (high - low)
-    places = spread([y for y, _, _ in ends], gap)
+    places = scale.inverted().transform(spread(scale.transform([y for y, _, _ in ends]).tolist(), gap))
     style = {"textcoords": "offset points", "fontsize": size, "va": "center", "annotation_clip": False}
     for (_, name, colour), place in zip(ends, places, strict=True):
         edge = {"xy": (1, place), "xycoords": ("axes fraction", "data"), "xytext": (5, 0)}

@@ -30,6 +30,7 @@ from trainer.loop.turns import Turns  # noqa: E402
 
 STUDY = """
 name = "small"
+primary = "best@1"
 problems = ["strings/date-to-iso"]
 evaluations = 36
 seeds = 2

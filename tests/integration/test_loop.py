@@ -234,7 +234,7 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
     assert done.code == 0, done.err
     result = done.json
     today = ["rounds", "policy_versions", "weights_changed", "before", "after", "served"]
-    assert list(result) == [*today, "frozen_at_equal_cpu", "verdict"]
+    assert list(result) == [*today, "frozen_at_equal_cpu", "break_even", "verdict"]
     assert result["rounds"] == 2
     assert result["policy_versions"] >= 1
     assert result["weights_changed"] is True
@@ -315,5 +315,8 @@ def test_a_loop_over_a_family_says_whether_it_won(evovpo: Shell, tmp_path: Path)
         assert by_answers == sorted(by_answers)
     assert done.json["frozen_at_equal_cpu"]["answers"] >= done.json["before"]["answers"] == 96
     assert 0 < done.json["frozen_at_equal_cpu"]["cpu_share"] <= 1
+    pays = done.json["break_even"]
+    assert [one["unit"] for one in pays] == ["cpu_seconds", "tokens"]
+    assert all(one["problems"] is None or one["problems"] > 0 for one in pays)
     assert done.json["verdict"].startswith(("The loop won", "The loop did not clearly win", "Nothing was"))
     assert "rounds: 1, problems: 2, searches of each in a round: 2, evaluations: 40, held out: 2," in done.err

@@ -28,6 +28,7 @@ from trainer.reports.study_report import report_json, report_markdown, report_re
 
 FILE = """
 name = "small"
+primary = "problems solved, vpo minus grpo"
 problems = ["strings/date-to-iso"]
 evaluations = 36
 seeds = 2
@@ -80,6 +81,7 @@ def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     content = (
         FILE.replace("strings/date-to-iso", "strings/no-such-problem")
         .replace('model = "start"', "")
+        .replace('primary = "problems solved, vpo minus grpo"', "")
         .replace("rollouts = 6", "rollouts = 6\ntokens = 999")
         .replace('search.strategy = "iid"', "search.islandz = 3")
         .replace('tuned_as = "grpo"', 'tuned_as = "grop"')
@@ -93,6 +95,7 @@ def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     said = str(caught.value)
     for expected in (
         "no-such-problem",
+        "primary: expected the one figure that decides",
         "arm start: has no policy of its own",
         "grpo: 999",
         "islandz",
@@ -162,7 +165,14 @@ def search(arm: str, strategy: str, seed: int, problem: str, **values: Any) -> d
     row = {"arm": arm, "strategy": strategy, "seed": seed, "problem": problem, "run": "r", "evaluations": 36}
     return (
         row
-        | {"solved_after": None, "is_right": False, "curve": [[0, 0.1]], "tokens": 10, "seconds": 1.0}
+        | {
+            "solved_after": None,
+            "is_right": False,
+            "curve": [[0, 0.1]],
+            "tokens": 10,
+            "seconds": 1.0,
+            "cpu_seconds": 1.0,
+        }
         | values
     )
 
@@ -285,6 +295,27 @@ def test_figures_of_a_small_export_are_those_counted_by_hand(tmp_path: Path) -> 
     assert results.missing["vpo, as grpo is"] == 8
 
 
+def test_break_even_counts_tuning_one_training_and_searches_until_they_solved(tmp_path: Path) -> None:
+    study, export = small_export(tmp_path)
+    assert StudyResults(study, export).break_even() == []  # nothing is known of what grpo was trained for
+    costs = {"cpu_seconds": 7.0, "tokens": 70, "score": 0.1, "diverged": ""}
+    for one in grid(study, study.arm("grpo")):
+        export.add_training({"training": one.name, **costs})
+    for one in finals(study, study.arm("grpo"), export):
+        export.add_training({"training": one.name, **costs})
+    results = StudyResults(study, export)
+    spent = results.costs()["islands", "tokens"]
+    assert (spent["start"].training, spent["grpo"].training) == (0, 3 * 70)
+    row = search("start", "islands", 0, "p1")
+    assert spent["start"].cost_S_T[0, 1] == pytest.approx(row["tokens"] * 13 / row["evaluations"])
+    found = {(one.strategy, one.unit): one for one in results.break_even()}
+    assert list(found) == [(name, unit) for name in ("islands", "iid") for unit in ("cpu_seconds", "tokens")]
+    assert found["islands", "tokens"].problems is None  # start solves more for the same
+    assert report_json(results)["break_even"][0]["reference"] == "start"
+    said = report_markdown(results)
+    assert "| islands | grpo | start | never [never, never] | never [never, never] |" in said
+
+
 def test_the_verdict_names_a_winner_only_where_the_interval_excludes_zero(tmp_path: Path) -> None:
     study, export = small_export(tmp_path)
     said = "\n".join(StudyResults(study, export).verdict())
@@ -323,6 +354,7 @@ def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> Non
     assert arms["start"]["unlocked"]["value"] == 6
     assert arms["grpo"]["unlocked"]["value"] == 0
     markdown = report_markdown(results)
+    assert markdown.splitlines()[2] == "Primary figure, fixed beforehand: problems solved, vpo minus grpo."
     assert f"{arms['start']['solved_by_search']['value']:.1f} [" in markdown
     _, files = write_report(results)
     assert {file.name for file in files} == {
@@ -352,7 +384,8 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     """Return the rows of all searches without what a clock says, in order of their keys."""
     rows = [json.loads(line) for line in (folder / "export" / "searches.jsonl").read_text().splitlines()]
     rows.sort(key=lambda row: (row["arm"], row["strategy"], row["seed"], row["problem"]))
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
+    spent = ("seconds", "cpu_seconds")
+    return [{name: value for name, value in row.items() if name not in spent} for row in rows]
 
 
 @pytest.mark.slow

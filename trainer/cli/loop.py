@@ -103,7 +103,7 @@ def loop(
     from trainer.loop.turns import Turns
     from trainer.loop.worth import best_by_round, compare
     from trainer.objectives import find_objective
-    from trainer.reports.training import before_after_table, write_before_after_png
+    from trainer.reports.training import before_after_table, write_before_after_png, write_costs
 
     entries = _entries(target)
     problems = [load_problem(entry.path) for entry in entries]
@@ -145,7 +145,9 @@ def loop(
             leave(Exit.STOPPED, "Stopped. All results are stored; the same command continues.")
         picture = options.written_to(png, f"loop-{plan.id}.png")
         if comparison is not None:
-            write_before_after_png(picture, *comparison)
+            write_before_after_png(picture, comparison.before, comparison.after)
+            if comparison.spent:
+                write_costs(picture.with_stem(f"{picture.stem}-cost"), comparison.spent)
         if as_json:
             print_json(result._asdict())
             return
@@ -154,8 +156,11 @@ def loop(
             say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
             say("Whether that is the training or the longer search, this cannot tell: evovpo study does.")
         else:
-            show_answer(before_after_table(*comparison))
+            show_answer(before_after_table(comparison.before, comparison.after))
             say(f"\n{result.verdict}")
+            for one in comparison.break_even():
+                unit = one.unit.replace("_", " ")
+                say(f"It has paid for itself after so many problems, by {unit}: {one}")
         say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
         if comparison is not None:
             say(f"Picture written to {picture}")

@@ -105,7 +105,9 @@ def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
         from trainer.domains.maze.maze_family import COMPONENTS, CONFLICT, MazeFamily
 
         components = CONFLICT if name == "maze-conflict" else COMPONENTS
-        yield MazeFamily(model_folder=folder, name=name, components=components)
+        # The model that comes with mazes has seen no parents; one of `trainer.recipes.maze.parents` has.
+        shows_parents = folder != START_FOLDERS[name]
+        yield MazeFamily(model_folder=folder, name=name, components=components, shows_parents=shows_parents)
     else:
         from evovpo.sandbox import Sandbox
         from trainer.domains.strings.string_family import StringFamily

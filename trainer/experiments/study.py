@@ -126,6 +126,8 @@ class Study(Part):
     """Where the rows and the report lie."""
     name: str
     description: Any = ""
+    primary: str = Field("", title="the figure that decides, in a sentence")
+    """Fixed before the first row; older studies have none."""
     domain: str = "strings"
     start: Path
     problems: tuple[Path, ...] = ()

@@ -67,6 +67,11 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
             Store.open(store_url(work), create=False).close()
         except StoreError as error:
             faults.append(str(error))
+    if runs and not study.primary:
+        reader.add(
+            "primary: expected the one figure that decides, in a sentence, found none; fix it before the "
+            'first row, for example "problems solved by islands, vpo-at-k minus grpo"'
+        )
     if runs and not study.start.joinpath("model.safetensors").is_file():
         reader.add(
             f"start: {study.start}: expected a model folder with model.safetensors, found none; make it, or "

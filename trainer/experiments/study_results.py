@@ -10,8 +10,9 @@ import numpy as np
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm
+from evovpo.experiments.break_even import UNITS, ArmCosts, BreakEven, compare, until_solved
 from evovpo.experiments.intervals import Difference
-from evovpo.experiments.results import ArmRows, Comparison, Row, by_k, in_words, verdict
+from evovpo.experiments.results import SOLVED, ArmRows, Comparison, Figure, Row, by_k, in_words, verdict
 from trainer.experiments.study import TEST, Study, StudyArm
 from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_trainings import chosen, finals, grid, tuned_arms
@@ -93,6 +94,44 @@ class StudyResults:
                     "diverged": bool(row["diverged"]),
                     "chosen": point.arm == best,
                 }
+
+    def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
+        """Return by strategy and unit what each arm spent; a strategy without a trained arm is missing."""
+        found = {
+            (strategy.name, unit): self._costs(strategy.name, unit)
+            for strategy in self.study.strategies
+            for unit in UNITS
+        }
+        return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
+
+    def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
+        """Return what each arm spent: tuning, one training, and its searches by a strategy.
+
+        Arms whose rows do not say it, as older ones lack CPU seconds, are left out.
+        """
+        cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
+        found = {}
+        for arm in self.study.arms:
+            rows, own = self._rows[arm.name].get(strategy), self.trainings(arm.name)
+            if rows is None or not rows.has(unit) or (arm.objective and not own):
+                continue
+            training = 0.0
+            if arm.objective:
+                tuned = grid(self.study, self.study.arm(arm.tuned_as) if arm.tuned_as else arm)
+                training = sum(self._export.trainings[one.name][unit] for one in tuned)
+                training += sum(row[unit] for row in own) / len(own)
+            found[arm.name] = ArmCosts(training, rows.values(cost), rows.values(SOLVED))
+        return found
+
+    def break_even(self) -> list[BreakEven]:
+        """Return after how many problems each trained arm pays, against each untrained one."""
+        return [
+            compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
+            for (strategy, unit), by_arm in self.costs().items()
+            for ours in by_arm
+            for theirs in by_arm
+            if self.study.arm(ours).objective and not self.study.arm(theirs).objective
+        ]
 
     def _compare(self, arm: StudyArm, reference: StudyArm) -> Comparison:
         ours, theirs = self.searched(arm.name), self.searched(reference.name)

@@ -125,15 +125,17 @@ def _run_searches(
     by_run = {one.name: one for one in works}
     with Store.open(url, create=True) as store, only_batch(url):
 
-        def export_one(run_id: str) -> None:
+        def export_one(run_id: str, cpu_seconds: float | None = None) -> None:
             one = by_run.pop(run_id)
             is_independent = study.strategy(one.cell.arm.strategy).is_independent
             row = search_row(store, run_id, one.problem, study.ks if is_independent else ())
+            if cpu_seconds is not None:
+                row["cpu_seconds"] = round(cpu_seconds, 3)
             export.add_searches([_key_of(one)._asdict() | row])
 
         def take(message: Message) -> None:
             if isinstance(message, TaskDone):
-                export_one(message.name)
+                export_one(message.name, message.value.cpu_seconds)
             if isinstance(message, FailedTask):
                 by_run.pop(message.name)
             waits = message.value.waits if isinstance(message, TaskProgress) else ""

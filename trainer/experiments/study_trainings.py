@@ -24,6 +24,7 @@ from trainer.domains.arm_training import TrainingArm, load_start_model, measure,
 from trainer.domains.catalogue import open_family
 from trainer.experiments.study import START, TEST, Study, StudyArm, recipe
 from trainer.experiments.study_export import Export, task_name
+from trainer.loop.probe import cpu_seconds
 
 TUNING_KS = (1, 3, 6, 12, 24, 48)
 TUNING_SEED = 1000
@@ -128,7 +129,7 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
     Without a folder the training is one that tunes, which answers validation tasks instead. A training that
     diverges is a result: its score is 0, and its model the start model.
     """
-    began, cpu = time.monotonic(), time.process_time()
+    began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
     arm = dataclasses.asdict(training.arm)
     row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
@@ -139,12 +140,13 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
         except DivergedError as error:
             diverged = str(error)
             model = load_start_model(domain)
-        row |= {"diverged": diverged, "cpu_seconds": round(time.process_time() - cpu, 1)}
+        row["diverged"] = diverged
         if folder is None:
             tasks = domain.tasks("validation", study.tuning.tasks)
             measured = measure(model, domain, tasks, training.arm.answers, max(TUNING_KS), _MEASURE_SEED)
             best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
             row |= {"kind": "tuning", "score": 0.0 if diverged else round(float(best), 5)}
+            tokens = sum(task.tokens for task in measured)
         else:
             with written_whole(folder) as part:  # with the tokenizer of the start model
                 model.save_pretrained(part)
@@ -152,8 +154,9 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
                     shutil.copy(file, part)
             steps = [{name: round(value, 4) for name, value in step.items()} for step in log]
             row |= {"kind": "final", "log": steps}
-    tokens = int(log[-1]["tokens"]) if log else 0
-    return row | {"tokens": tokens, "steps": len(log), "seconds": round(time.monotonic() - began, 1)}
+    tokens += int(log[-1]["tokens"]) if log else 0
+    spent = {"cpu_seconds": round(cpu_seconds() - cpu, 1), "seconds": round(time.monotonic() - began, 1)}
+    return row | {"tokens": tokens, "steps": len(log)} | spent
 
 
 def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> list[dict[str, Any]]:

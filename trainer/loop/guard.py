@@ -100,8 +100,10 @@ def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> lis
     return sorted(found)
 
 
-def solved_in_searches(version: PolicyVersion, problems: Sequence[Problem], config: Config) -> list[float]:
-    """Return for each problem 1.0 if a search of its own solves it, on held-out rows too."""
+def solved_in_searches(
+    version: PolicyVersion, problems: Sequence[Problem], config: Config
+) -> tuple[list[float], int]:
+    """Return for each problem 1.0 if a search of its own solves it, on held-out rows too; and all tokens."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -112,7 +114,8 @@ def solved_in_searches(version: PolicyVersion, problems: Sequence[Problem], conf
             start(RunRequest(problem, config), store, LocalProposer(start_model, loaded=loaded))
             for problem in problems
         ]
-    return [float(outcome.solved and outcome.solved_heldout is not False) for outcome in outcomes]
+        tokens = sum(store.run_summary(outcome.run).tokens for outcome in outcomes)
+    return [float(one.solved and one.solved_heldout is not False) for one in outcomes], tokens
 
 
 def differences_by_k(
@@ -198,10 +201,10 @@ def compare_with_earlier(
     best = max(known, key=lambda at: sum(map(np.mean, known[at].values())), default=0)
     numbers = list(dict.fromkeys((plan.start.number, 0, best)))
     left = [number for number in numbers[1:] if number not in known]
-    done = 0
+    done = tokens = 0
 
     def probed(version: PolicyVersion) -> tuple[ProbeResult, Values]:
-        nonlocal done
+        nonlocal done, tokens
         result = probe(
             version,
             problems,
@@ -213,11 +216,13 @@ def compare_with_earlier(
             on_problem=lambda at, total: on_problem(done + at, (2 + len(left)) * total),
         )
         done += len(problems)
+        tokens += result.tokens
         ks = sorted({1, min(budget, result.sampled)})
         columns = result.values("best_at_k", ks).T.tolist()
         values = {f"best@{k}": column for k, column in zip(ks, columns, strict=True)}
         if evaluations:
-            values["solved in searches"] = solved_in_searches(version, problems, search)
+            values["solved in searches"], searched = solved_in_searches(version, problems, search)
+            tokens += searched
         return result, values
 
     parent, known[plan.start.number] = probed(plan.start)
@@ -246,6 +251,7 @@ def compare_with_earlier(
         write_json(folder / PROBE_FILE, found)
     return {
         IS_WORSE: float(is_refused),
+        "guard_tokens": float(tokens),
         **{
             f"{whose}.{figure}_{k}": value
             for whose, result in (("probe", new), ("probe.parent", parent))

@@ -63,6 +63,8 @@ class ProbeResult:
     problems: tuple[tuple[str, str], ...]
     """Id and version of each."""
     measures: tuple[Measure, ...]
+    tokens: int = 0
+    """Of all completions."""
 
     @property
     def sampled(self) -> int:
@@ -140,15 +142,16 @@ def probe(
         )
     version = policy if isinstance(policy, PolicyVersion) else PolicyVersion(0, None, str(policy))
     loaded = load_local_policy(version)
-    found = []
+    found, tokens = [], 0
     for done, problem in enumerate(problems, start=1):
         prompts = root_prompts(problem, answers, -(-k_max // answers), seed)
-        chains = _sample_chains(loaded, problem, prompts, sampling)
+        chains, sampled = _sample_chains(loaded, problem, prompts, sampling)
+        tokens += sampled
         with open_evaluator(problem, config) as judge:
             found.append(measure_programs(problem, chains, judge))
         on_problem(done, len(problems))
     names = tuple((problem.id, problem.version) for problem in problems)
-    return ProbeResult(version.number, answers, seed, names, tuple(found))
+    return ProbeResult(version.number, answers, seed, names, tuple(found), tokens)
 
 
 def cpu_seconds() -> float:
@@ -184,12 +187,13 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
 
 def _sample_chains(
     policy: LocalPolicy, problem: Problem, prompts: Sequence[Prompt], sampling: Sampling
-) -> list[list[Program | None]]:
-    """Return the programs of C chains `[C][m]`; what is no program is `None`."""
+) -> tuple[list[list[Program | None]], int]:
+    """Return the programs of C chains `[C][m]`, `None` for what is no program, and their tokens."""
     from evovpo.proposers.sampler import sample
 
     prompt_format = ExpressionFormat(problem)
     found: list[list[Program | None]] = []
+    tokens = 0
     for start in range(0, len(prompts), _BATCH_PROMPTS):
         batch = prompts[start : start + _BATCH_PROMPTS]
         requests = [policy.request(prompt, range(prompt.rollouts), sampling) for prompt in batch]
@@ -199,7 +203,8 @@ def _sample_chains(
                 rollout = policy.rollout(prompt, request, index, reply, sampling)
                 slots = prompt_format.answers(problem, rollout, prompt.answers)
                 found.append([slot.program for slot in slots])
-    return found
+                tokens += len(reply.token_ids)
+    return found, tokens
 
 
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:

@@ -13,6 +13,8 @@ import torch
 from evovpo.analysis.statistics import bootstrap_interval
 from evovpo.config import Config
 from evovpo.errors import TrainingError
+from evovpo.experiments.break_even import ArmCosts, BreakEven
+from evovpo.experiments.break_even import compare as pays_after
 from evovpo.experiments.pool import Message, TaskDone, run_all
 from evovpo.proposers.local import load_model
 from evovpo.store import Store
@@ -54,10 +56,29 @@ class LoopResult(NamedTuple):
     frozen_at_equal_cpu: Json
     """The same of the start model with as many answers more as the CPU time of the loop would have given: of
     its searches, trainings and guards. `cpu_share` is below 1 where their most was reached before."""
+    break_even: Json
+    """After how many problems of `answers` answers each the loop has paid for itself
+    (`evovpo/experiments/break_even.py`), in CPU seconds and in tokens; empty where nothing was trained."""
     verdict: str
 
 
-def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, ProbeResult] | None]:
+class LoopComparison(NamedTuple):
+    """What was measured on the held-out problems."""
+
+    before: ProbeResult
+    after: ProbeResult
+    spent: dict[str, dict[str, ArmCosts]]
+    """By unit, of the start model and the last version; empty where nothing was trained."""
+
+    def break_even(self) -> list[BreakEven]:
+        """Return after how many problems the loop has paid for itself, by unit."""
+        return [
+            pays_after("trained", "start", "iid", unit, by_arm["trained"], by_arm["start"])
+            for unit, by_arm in self.spent.items()
+        ]
+
+
+def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | None]:
     """Measure the start model and the last trained version on the held-out problems, if there are any."""
     loop, store = turns.loop, turns.store
     start_model = store.policy_version(0)
@@ -73,6 +94,7 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
         after=None,
         served=0 if served is None else served.number,
         frozen_at_equal_cpu=None,
+        break_even=[],
         verdict="No problem was held out: whether training paid, this cannot tell.",
     )
     if not loop.held_out:
@@ -87,20 +109,36 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
             tuple(chain.from_iterable(parts))
             for parts in zip(*((one.problems, one.measures) for one in probes), strict=True)
         )
-        return replace(probes[0], problems=problems, measures=measures), sum(spent for _, spent in found)
+        tokens = sum(one.tokens for one in probes)
+        whole = replace(probes[0], problems=problems, measures=measures, tokens=tokens)
+        return whole, sum(spent for _, spent in found)
 
     after, seconds = probed("last trained version", last, ANSWERS)
-    equal = 1.0 + _spent(turns, rounds, made) / max(seconds, 1e-9)
+    training = _spent(turns, rounds, made)
+    equal = 1.0 + training["cpu_seconds"] / max(seconds, 1e-9)
     times = min(equal, _MOST_TIMES)
-    before = probed("start model", start_model, ceil(ANSWERS * times))[0] if made else after
+    before, frozen_seconds = after, seconds
+    if made:
+        before, frozen_seconds = probed("start model", start_model, ceil(ANSWERS * times))
+    spent = {
+        unit: {
+            "start": _on_problems(before, 0.0, old),
+            "trained": _on_problems(after, training[unit], new),
+        }
+        for unit, old, new in (
+            ("cpu_seconds", frozen_seconds, seconds),
+            ("tokens", before.tokens, after.tokens),
+        )
+        if made
+    }
+    compared = LoopComparison(before, after, spent)
     budget = min(ANSWERS, loop.search.search.evaluations)
     search = loop.search.changed(search={"evaluations": budget})
     solved = []
     for version in dict.fromkeys((start_model, last)):  # one, where nothing was made
         work = partial(solved_in_searches, version)
-        solved.append(
-            sum(map(sum, _in_parts(turns, f"searches with version {version.number}", search, work)))
-        )
+        parts = _in_parts(turns, f"searches with version {version.number}", search, work)
+        solved.append(sum(sum(part) for part, _ in parts))
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
     share = times / equal
     none = "Nothing was trained, so nothing was won."
@@ -109,19 +147,28 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, tuple[ProbeResult, P
         before=_figures(before, ANSWERS) | {"solved_in_searches": solved[0]},
         after=_figures(after, ANSWERS) | {"solved_in_searches": solved[-1]},
         frozen_at_equal_cpu=_figures(before, before.sampled) | {"cpu_share": share},
+        break_even=[one._asdict() for one in compared.break_even()],
         verdict=verdict,
-    ), (before, after)
+    ), compared
 
 
-def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> float:
-    """Return the CPU seconds of what a loop did: searches (as their runs say), trainings, guards."""
-    seconds = 0.0
+def _on_problems(found: ProbeResult, training: float, cost: float) -> ArmCosts:
+    """Return what `ANSWERS` answers to each held-out problem cost of what all answers did, and solved."""
+    solved = found.values("solved_at_k", [ANSWERS]).T
+    return ArmCosts(training, np.full(solved.shape, cost * ANSWERS / found.sampled / solved.size), solved)
+
+
+def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str, float]:
+    """Return CPU seconds and tokens of what a loop did: searches, as their runs say, trainings, guards."""
+    seconds = tokens = 0.0
     for metrics in (dict(version.metrics) for version in made):
         seconds += metrics.get("cpu_seconds", 0.0) + metrics.get("guard_cpu_seconds", 0.0)
+        tokens += metrics.get("tokens", 0.0) + metrics.get("guard_tokens", 0.0)
     for run in (run for number in range(1, rounds + 1) for run in turns.loop.run_ids(number)):
         summary = turns.store.run_summary(run)
         seconds += summary.sampling_seconds + summary.evaluation_seconds
-    return seconds
+        tokens += summary.tokens
+    return {"cpu_seconds": seconds, "tokens": tokens}
 
 
 def _timed_probe(

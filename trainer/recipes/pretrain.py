@@ -64,6 +64,8 @@ class PretrainConfig:
     decay_share: float = 0.3
     """Last share of the steps over which the learning rate falls to zero."""
     seed: int = 1
+    start: str = ""
+    """Folder of a model whose weights it begins with; empty for random ones."""
 
 
 def build_model(config: PretrainConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
@@ -218,6 +220,8 @@ def _train(rank: int, out: Path, config: PretrainConfig, language: PretrainData,
     torch.distributed.init_process_group("gloo", place, rank=rank, world_size=config.processes)
     tokenizer = language.build_tokenizer()
     model = build_model(config, tokenizer)
+    if config.start:
+        model.load_state_dict(LlamaForCausalLM.from_pretrained(config.start).state_dict())
     # On CPU the backward pass of fused attention costs more than the plain one at these lengths.
     model.set_attn_implementation("eager")
     optimizers = build_optimizers(model, config)

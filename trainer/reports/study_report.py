@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evovpo.analysis.statistics import Interval
+from evovpo.experiments.break_even import PROBLEMS, UNITS, cost_per_solved
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
 from evovpo.page.reports import chart, report, table
@@ -51,6 +52,7 @@ def report_json(results: StudyResults) -> dict[str, Any]:
         return _test_json(results)
     figures = {
         "study": study.name,
+        "primary": study.primary,
         "problems": len(results.problems),
         "evaluations": study.evaluations,
         "reference": study.references[0],
@@ -66,6 +68,7 @@ def report_json(results: StudyResults) -> dict[str, Any]:
             }
             for ours, last in results.strategies()
         ],
+        "break_even": [one._asdict() for one in results.break_even()],
         "verdict": results.verdict(),
     }
     return {key: _json(value) for key, value in figures.items()}
@@ -240,6 +243,7 @@ def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
     """Return the verdict and the tables of a study."""
     parts = [
         f"# {_title(results)}\n",
+        *([f"Primary figure, fixed beforehand: {primary}.\n"] if (primary := results.study.primary) else []),
         "\n".join(f"- {sentence}" for sentence in results.verdict()) + "\n",
         *(f"![{name}]({name})\n" for name in pictures),
         *itertools.starmap(markdown_table, _tables(results)),
@@ -275,6 +279,8 @@ def _tables(results: StudyResults) -> Iterator[_Table]:
     yield from _at_k_tables(results)
     yield from _search_tables(results)
     yield _cost_table(results)
+    if results.costs():
+        yield _break_even_table(results)
     grid = [
         [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
          "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
@@ -385,6 +391,15 @@ def _cost_table(results: StudyResults) -> _Table:
     return (["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
 
 
+def _break_even_table(results: StudyResults) -> _Table:
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    for one in results.break_even():
+        found.setdefault((one.strategy, one.arm, one.reference), {})[one.unit] = str(one)
+    lines = [[*key, *(by_unit.get(unit, "–") for unit in UNITS)] for key, by_unit in found.items()]
+    units = [unit.replace("_", " ") for unit in UNITS]
+    return (["training pays after so many problems", "arm", "against", *units], lines)
+
+
 def _text(found: Interval | Difference | None, digits: int) -> str:
     """Return an interval; one of a difference with signs, and bold if it is clear."""
     if found is None:
@@ -419,6 +434,12 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         title = f"Problems solved with one seed, of {len(results.problems)}"
         write_budgets(path, panels, title=title, note=note)
         yield path
+    if costs := _cost_curves(results):
+        path = folder / "cost-per-solved.png"
+        note = "Training and tuning included; a search counts until it has solved its problem."
+        title = "Cost per solved problem"
+        write_budgets(path, costs, title=title, note=note, budget="problems searched", is_cost=True)
+        yield path
     logs: dict[str, tuple[str, list[Any]]] = {}  # arms may share their trainings
     for arm in results.study.arms:
         rows = [row for row in results.trainings(arm.name) if row.get("log")]
@@ -444,6 +465,19 @@ def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
                 curve = KCurve(arm.name, tuple(budgets(arm.evaluations)), _solved_curve(rows))
                 panels.setdefault(strategy, []).append(curve)
     return panels
+
+
+def _cost_curves(results: StudyResults) -> dict[str, list[KCurve]]:
+    """Return by strategy and unit what a solved problem costs, against the problems that are searched."""
+    return {
+        f"{strategy}: {unit.replace('_', ' ')}": [
+            KCurve(arm, PROBLEMS, cost_per_solved(spent))
+            for arm, spent in by_arm.items()
+            if spent.solved_S_T.any()
+        ]
+        for (strategy, unit), by_arm in results.costs().items()
+        if any(spent.solved_S_T.any() for spent in by_arm.values())
+    }
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:

@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.analysis.statistics import Interval
+from evovpo.experiments.break_even import PROBLEMS, ArmCosts, cost_per_solved
 from evovpo.experiments.intervals import mean
-from evovpo.reports.pictures import BeforeAfter, KCurve, write_before_after
+from evovpo.reports.pictures import BeforeAfter, KCurve, write_before_after, write_budgets
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, PolicyVersion, TrainingStep
@@ -186,6 +187,25 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
         note=f"{_what_was_measured(before, after)} Bands: 95 % bootstrap over problems. Filled circles: "
         "the 95 % interval of the paired difference excludes zero.",
     )
+
+
+def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> None:
+    """Write what a solved problem costs against the number of problems, the training included, by unit.
+
+    A model that solves nothing has no curve. Raises `ConfigError` for an unwritable file.
+    """
+    panels = {
+        unit.replace("_", " "): [
+            KCurve(name, PROBLEMS, cost_per_solved(one))
+            for name, one in by_arm.items()
+            if one.solved_S_T.any()
+        ]
+        for unit, by_arm in spent.items()
+    }
+    if all(panels.values()):
+        note = "Searches, trainings and guards included."
+        title = "Cost per solved problem"
+        write_budgets(path, panels, title=title, note=note, budget="problems", is_cost=True)
 
 
 def _what_was_measured(before: ProbeResult, after: ProbeResult) -> str:

@@ -58,6 +58,7 @@ BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
 _LISTED = KINDS.replace(FLOOR, "")
+_REWARDED = EXIT + GOLD + DIAMOND + LAVA
 
 
 def _place(cell: int) -> str:
@@ -85,10 +86,12 @@ _MOVE_BETWEEN = {
 }
 
 
-def prompt_ids(maze: Maze, answers: int) -> tuple[int, ...]:
+def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
     """Return the prompt tokens for `answers` routes, about 27 of them.
 
-    Raises `MazeError` for a number of answers or a budget without a token.
+    The moves of a `parent` are shown as its cells and what it earned: the exit, the gold, the diamonds and
+    the lava that it met, once more; none of them where its rewards are zeros. Raises `MazeError` for a
+    number of answers or a budget without a token.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise MazeError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
@@ -98,7 +101,15 @@ def prompt_ids(maze: Maze, answers: int) -> tuple[int, ...]:
             "use a maze from trainer.domains.maze.generator"
         )
     listed = [_FIRST_LISTED_ID[kind] + cell for cell, kind in enumerate(maze.grid) if kind != FLOOR]
-    return (_IDS[f"⟦m{answers}⟧"], _IDS[f"⟦b{maze.budget}⟧"], *listed, _GO_ID)
+    shown = [] if parent is None else _shown(maze, walk(maze, parent))
+    return (_IDS[f"⟦m{answers}⟧"], _IDS[f"⟦b{maze.budget}⟧"], *listed, *shown, _GO_ID)
+
+
+def _shown(maze: Maze, parent: "Walk") -> list[int]:
+    """Return the tokens of a parent: its cells, then the kinds that its rewards count, if it has any."""
+    is_worth = any(walk_rewards(maze, parent))
+    met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
+    return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
 
 
 def route_ids(cells: Sequence[int]) -> list[int]:
@@ -224,10 +235,16 @@ class MazeFamily:
         return [generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt for `answers` (1 to 3) routes. Raises `ConfigError` for a parent."""
-        if parent is not None:
-            raise ConfigError("a prompt of a maze was to show a parent; its format has no place for one")
-        return prompt_ids(task, answers)
+        """Return the prompt for `answers` (1 to 3) routes.
+
+        Raises `ConfigError` for a parent that the start model was not taught to read.
+        """
+        if parent is not None and not self.shows_parents:
+            raise ConfigError(
+                "a prompt of a maze was to show a parent, which the model that comes with mazes was not "
+                "taught; teach one with `python -m trainer.recipes.maze.parents`, and start from it"
+            )
+        return prompt_ids(task, answers, parent)
 
     def judge(self, task: Maze, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return the first `answers` answers of a completion, filled up with missing ones.

@@ -47,12 +47,15 @@ _steps_to = lru_cache(maxsize=256)(distances)
 """The routes through one maze share its distance maps."""
 
 
-def draw_route(maze: Maze, rng: Random) -> tuple[int, ...]:
-    """Return the cells that a route steps to: at most the budget, ending at the exit if it is reached."""
+def draw_route(maze: Maze, rng: Random, begun: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Return the cells that a route steps to: at most the budget, ending at the exit if it is reached.
+
+    The first of them are those that have `begun` it, if there are any.
+    """
     blocked = rng.choice((WALL, WALL + LAVA))
     slip = rng.choice(_SLIPS)
-    cell = maze.start
-    taken: list[int] = []
+    cell = begun[-1] if begun else maze.start
+    taken = list(begun)
     for target in [*_waypoints(maze, rng), maze.exit]:
         steps_left = _steps_to(maze.grid, target, blocked)
         while cell != target:

@@ -1,0 +1,84 @@
+"""Searches of mazes: prompts show the chosen route, and every search uses its whole budget."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from trainer.domains.arm_training import load_start_model
+from trainer.domains.maze import MAZE_MODEL
+from trainer.domains.maze.generator import DIAMOND, EXIT, GOLD, LAVA, generate_maze
+from trainer.domains.maze.maze_family import (
+    MazeFamily,
+    prompt_ids,
+    read_route,
+    route_ids,
+    route_rewards,
+    vocabulary,
+)
+from trainer.domains.maze.search import MazeSearch, search_mazes
+from trainer.recipes.maze.parents import PARENTS, draw_child
+from trainer.recipes.maze.pretrain import draw_route
+
+MAZE = generate_maze("test-0-1")
+
+
+def route_that(reaches: bool) -> tuple[tuple[int, ...], str]:
+    """Return a route that does, or does not, reach the exit, as cells and moves."""
+    rng = Random(0)
+    while True:
+        cells = draw_route(MAZE, rng)
+        if (MAZE.grid[cells[-1]] == EXIT) is reaches:
+            moves = read_route(MAZE, route_ids(cells))
+            assert moves is not None
+            return cells, moves
+
+
+def test_a_prompt_shows_a_parent_and_what_it_earned() -> None:
+    plain, tokens = prompt_ids(MAZE, 1), vocabulary()
+    for reaches in (True, False):
+        cells, moves = route_that(reaches)
+        shown = prompt_ids(MAZE, 1, moves)[len(plain) - 1 : -1]
+        assert shown[: len(cells)] == tuple(route_ids(cells))
+        met = {cell for cell in (MAZE.start, *cells) if MAZE.grid[cell] in EXIT + GOLD + DIAMOND + LAVA}
+        earned = {f"⟦{MAZE.grid[cell]}{cell // 9}{cell % 9}⟧" for cell in met} if reaches else set()
+        assert {tokens[token] for token in shown[len(cells) :]} == earned
+        assert reaches == any(route_rewards(MAZE, moves))
+
+
+def test_children_differ_from_their_parents_and_may_be_worth_as_much() -> None:
+    parent, moves = route_that(True)
+    children = [draw_child(MAZE, parent, Random(seed)) for seed in range(30)]
+    found = [read_route(MAZE, route_ids(child)) or "" for child in children]
+    least = sum(route_rewards(MAZE, moves))
+    assert any(sum(route_rewards(MAZE, route)) >= least for route in found)
+    assert sum(child != parent for child in children) > 20
+
+
+def test_blocks_of_children_are_the_same_for_a_seed() -> None:
+    first, again = (PARENTS.sample_block(3, 0, 24, None) for _ in range(2))  # type: ignore[arg-type]
+    assert first == again
+    assert len(first) == 24
+
+
+@pytest.mark.slow
+def test_searches_propose_their_budget_and_are_the_same_for_a_seed() -> None:
+    family = MazeFamily(model_folder=MAZE_MODEL, shows_parents=True)
+    model, mazes = load_start_model(family), family.tasks("test", 2)
+    asked: list[str | None] = []
+
+    class Watched(MazeFamily):
+        def prompt_ids(self, task: object, answers: int, parent: str | None = None) -> tuple[int, ...]:
+            asked.append(parent)
+            return family.prompt_ids(task, answers, parent)  # type: ignore[arg-type]
+
+    watched = Watched(model_folder=MAZE_MODEL, shows_parents=True)
+    how = MazeSearch(evaluations=16, rollouts=4, temperature=0.5)
+    found, again = (search_mazes(model, watched, mazes, how, seed=0) for _ in range(2))
+    assert [len(one.routes) for one in found] == [16, 16]
+    assert found == again
+    assert asked[:2] == [None, None]
+    shown = {route.key for one in found for route in one.routes}
+    assert {parent for parent in asked if parent is not None} <= shown
+    assert any(parent is not None for parent in asked)

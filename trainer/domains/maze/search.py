@@ -1,0 +1,163 @@
+"""Searches of mazes: `evovpo.search` asks, a maze model answers, many mazes at the same time in this process.
+
+A prompt shows the route that the search chose as parent, and what it earned. There are no joins, two routes
+cannot be combined, and a search goes on for its whole budget.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from evovpo.config import SearchConfig
+from evovpo.judging.measure import JudgedAnswer
+from evovpo.prompts.request import Answer, PromptRequest
+from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
+from evovpo.search.search import SearchState
+from evovpo.types import (
+    Candidate,
+    Evaluation,
+    JudgedCandidate,
+    Message,
+    Objective,
+    ParentRole,
+    ParseStatus,
+    Problem,
+    Program,
+    Prompt,
+    Rollout,
+    Sampling,
+    Status,
+    Tell,
+)
+from trainer.domains.maze.generator import Maze
+from trainer.domains.maze.maze_family import MazeFamily
+
+_AT_ONCE = 16
+"""Mazes whose asks are sampled in one batch."""
+
+
+class _Format:
+    """Says what a prompt can show: one parent. Its text is the domain's."""
+
+    reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
+    ways: ClassVar[Mapping[str, float]] = {}
+
+    def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
+        return ()
+
+    def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
+        return role is ParentRole.PARENT
+
+    def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
+        return ""
+
+    def answers(
+        self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
+    ) -> list[Answer]:
+        return []
+
+
+class MazeSearch(NamedTuple):
+    """How a maze is searched."""
+
+    evaluations: int
+    rollouts: int
+    """Routes of one ask."""
+    temperature: float = 1.0
+    settings: Mapping[str, Any] = {}
+    """Further ones of `SearchConfig`."""
+
+
+@dataclass
+class _OpenSearch:
+    """The search of one maze."""
+
+    maze: Maze
+    search: SearchState
+    routes: list[JudgedAnswer] = field(default_factory=list)
+    """All that were proposed, in order."""
+    tokens: int = 0
+
+    def parent(self, prompt: Prompt) -> str | None:
+        """Return the moves of the route that a prompt shows, if any."""
+        shown = self.search.programs.get(prompt.parent_id or "")
+        return None if shown is None else shown.program.source
+
+    def tell(
+        self, prompt: Prompt, index: int, completion: Completion | None, found: list[JudgedAnswer]
+    ) -> None:
+        """Tell one judged completion; None is the empty reply to the ticket of starting programs."""
+        rollout = None
+        if completion is not None:
+            self.tokens += len(completion.token_ids)
+            rollout = Rollout(
+                f"{prompt.id}-{index}", prompt.id, index, 0, "", completion.token_ids, completion.logprobs,
+                None, Sampling(), "stop", 0.0,
+            )  # fmt: skip
+        self.routes += found
+        self.search.tell(Tell(prompt.id, rollout, tuple(self._judged(prompt, index, one) for one in found)))
+
+    def _judged(self, prompt: Prompt, index: int, found: JudgedAnswer) -> JudgedCandidate:
+        name = f"{prompt.id}-{index}"
+        if found.key is None:
+            slot = Candidate(name, prompt.id, name, 0, ParseStatus.UNPARSED)
+            return JudgedCandidate(slot, None, executed=False)
+        program = Program(found.key)
+        known = self.search.evaluation(program.id)
+        status = ParseStatus.PARSED if known is None else ParseStatus.DUPLICATE
+        judgement = known or Evaluation(program.id, "", Status.OK, found.rewards, "", 0.0, "")
+        slot = Candidate(name, prompt.id, name, 0, status, program)
+        return JudgedCandidate(slot, judgement, executed=known is None)
+
+
+class MazeRoutes(NamedTuple):
+    """What the search of one maze proposed, in order, and the completion tokens that it took."""
+
+    routes: list[JudgedAnswer]
+    tokens: int
+
+
+def search_mazes(
+    model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: MazeSearch, seed: int
+) -> list[MazeRoutes]:
+    """Return the searches of mazes by a model with the weights that it has now, alike for the same seed."""
+    given = {
+        "evaluations": how.evaluations,
+        "rollouts": how.rollouts,
+        "joins": False,
+        "stop_when_solved": False,
+    }
+    config = SearchConfig(**{**given, **how.settings})
+    objectives = tuple(Objective(name) for name in domain.components)
+    problem = Problem("maze", "", "", "", (), objectives, (), scorer_path="")
+    weights, ends = Weights(model), model.generation_config.eos_token_id
+    end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
+    running = [
+        _OpenSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", _seed(seed, number)))
+        for number, maze in enumerate(mazes)
+    ]
+    while prompts := [(one, prompt) for one in running if (prompt := one.search.ask()) is not None]:
+        for first in range(0, len(prompts), _AT_ONCE):
+            part = prompts[first : first + _AT_ONCE]
+            asked = [(one, prompt) for one, prompt in part if prompt.has_model]
+            requests = [
+                SampleRequest(
+                    domain.prompt_ids(one.maze, 1, one.parent(prompt)), prompt.seed,
+                    tuple(range(prompt.rollouts)), how.temperature, domain.max_tokens(1),
+                )
+                for one, prompt in asked
+            ]  # fmt: skip
+            for (one, prompt), completions in zip(asked, sample(weights, requests, end_ids), strict=True):
+                for index, completion in enumerate(completions):
+                    found = domain.judge(one.maze, completion.token_ids, 1)
+                    one.tell(prompt, index, completion, found)
+            for one, prompt in part:
+                if not prompt.has_model:
+                    one.tell(prompt, 0, None, [])
+    return [MazeRoutes(one.routes, one.tokens) for one in running]
+
+
+def _seed(seed: int, number: int) -> int:
+    return int(np.random.default_rng([seed, number, 3]).integers(2**31))
