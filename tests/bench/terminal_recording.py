@@ -6,10 +6,12 @@ animated SVG: the lines in their order, with pauses cut to a second, and at the 
 
 import argparse
 import base64
+import contextlib
 import os
 import re
 import shlex
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -46,8 +48,13 @@ class Terminal:
             Line(self.clock, text[at : at + COLUMNS]) for at in range(0, max(1, len(text)), COLUMNS)
         ]
 
-    def run(self, command: str, kill_at: str = "", shown: slice = slice(None)) -> None:
-        """Run a command of evovpo and print some of its lines; kill it when one matches `kill_at`."""
+    def stored(self) -> int:
+        """Return how many answers the store holds."""
+        with contextlib.closing(sqlite3.connect(self.folder / "evovpo.db")) as store:
+            return int(store.execute("SELECT COUNT(*) FROM tells").fetchone()[0])
+
+    def run(self, command: str, kill_after: int = 0, shown: slice = slice(None)) -> None:
+        """Run a command of evovpo and print some of its lines; kill it once so many answers are stored."""
         self.add(f"$ {command}", PAUSE_SECONDS)
         whole = [sys.executable, "-m", *shlex.split(command)]
         environment = {**os.environ, "COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
@@ -61,15 +68,17 @@ class Terminal:
             for line in process.stdout:
                 found.append((time.monotonic() - before, line.rstrip()))
                 before = time.monotonic()
-                if kill_at and re.search(kill_at, line):
+                if kill_after and re.search(r"\d of \d+ evaluations", line):
+                    while process.poll() is None and self.stored() < kill_after:
+                        time.sleep(0.02)
                     os.killpg(process.pid, signal.SIGKILL)
-        if process.returncode != (-signal.SIGKILL if kill_at else 0):
+        if process.returncode != (-signal.SIGKILL if kill_after else 0):
             raise SystemExit(
                 f"{command} ended with {process.returncode}: " + "\n".join(text for _, text in found)
             )
         for pause, text in [one for one in found if one[1]][shown]:
-            self.add(text, pause if kill_at else 0.15)
-        if kill_at:
+            self.add(text, pause if kill_after else 0.15)
+        if kill_after:
             self.add("Killed                                        (kill -9)", PAUSE_SECONDS)
 
 
@@ -113,16 +122,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("docs/terminal.svg"))
-    out = parser.parse_args().out
+    parser.add_argument("--evaluations", type=int, default=1000)
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         terminal = Terminal(Path(folder))
         whole = "--set search.stop_when_solved=false"
-        terminal.run(f"evovpo evolve {PROBLEM} -n 1000 {whole}", kill_at=r"^[1-9]\d* of 1000 evaluations")
+        budget = options.evaluations
+        terminal.run(f"evovpo evolve {PROBLEM} -n {budget} {whole}", kill_after=budget // 10)
         terminal.run("evovpo resume latest", shown=slice(-9, None))
         terminal.run("evovpo replay latest --verify", shown=slice(1))
         terminal.add("$ evovpo serve", PAUSE_SECONDS)
         terminal.add("http://127.0.0.1:8237/", PAUSE_SECONDS)
-    out.write_text(animated(terminal.lines, PICTURE.read_bytes()), encoding="utf-8")
+    options.out.write_text(animated(terminal.lines, PICTURE.read_bytes()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -94,6 +94,13 @@ def test_what_openevolve_is_compared_by_is_measured() -> None:
     assert found.keys() == {"evovpo", "openevolve"}
 
 
+def test_a_terminal_is_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "terminal.svg"
+    apart("terminal_recording.py", "--evaluations", "200", "--out", file)
+    shown = file.read_text(encoding="utf-8")
+    assert [word in shown for word in ("Killed", "$ evovpo resume latest", "<image")] == [True] * 3
+
+
 def test_search_quality_ranks_arms_and_keeps_its_rows(run: Run, tmp_path: Path) -> None:
     rows = tmp_path / "rows.json"
     small = ("--arms", "evovpo,hill", "--seeds", "1", "--processes", "1", "--rows", rows)
