@@ -217,7 +217,7 @@ class ProxySandbox(WholeSandbox):
             try:
                 result = self._attempt(server, job, limits, ours)
             finally:
-                candidate = server.candidate.finish(limits)
+                candidate = server.candidate.finish(limits, ours)
         log = f"{result.log}{candidate.log}"[: limits.log_bytes]
         result = replace(result, log=log, cpu_ms=result.cpu_ms + candidate.cpu_ms)
         is_own_word = result.status in (Status.OK, Status.SANDBOX_ERROR)

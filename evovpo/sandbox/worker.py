@@ -172,6 +172,14 @@ class Server:
                 socket.send_fds(self._control, [request], descriptors)
             else:
                 self._control.send(request)
+        except OSError:
+            return b""
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> bytes:
+        """Return the server's next message, empty if it died or took longer."""
+        self._control.settimeout(seconds)
+        try:
             return self._control.recv(MESSAGE_BYTES)
         except OSError:
             return b""
@@ -217,9 +225,14 @@ class ForkServer(Server):
             self.stop()
             raise SandboxError(f"the fork-server died: {error}") from error
 
-    def finish(self, limits: Limits) -> Result:
-        """End the program that answers calls and return how it ended: `ok` if only by this request."""
-        message = self._ask(b"end", ANSWER_SECONDS)
+    def finish(self, limits: Limits, calls: socket.socket) -> Result:
+        """End the program that answers calls and return how it ended: `ok` if only by this request.
+
+        `calls` is this side of the socket that the calls come by.
+        """
+        # A process that ends closes its files before its parent can learn why it ended.
+        message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
+        message = message or self._ask(b"end", ANSWER_SECONDS)
         log = os.pread(self._descriptors[2], limits.log_bytes, 0)
         if not message:
             self.stop()
@@ -242,6 +255,13 @@ class ForkServer(Server):
             around = bwrap_command([*paths.library_paths(settings.preload), str(SERVER_FOLDER)])
         what = f"the fork-server (level {settings.level}, preload {list(settings.preload)})"
         self._begin("server", _server_settings(settings), what, around)
+
+
+def _is_hung_up(connection: socket.socket) -> bool:
+    """Return whether the other end of a socket is closed."""
+    poll = select.poll()
+    poll.register(connection, 0)
+    return bool(poll.poll(0))
 
 
 @functools.lru_cache(maxsize=64)

@@ -209,6 +209,13 @@ def test_every_way_to_end_has_its_status_and_the_next_evaluation_works(
     assert run(sandbox, "def f(array, key): return 1", evaluator="free.py").metrics == (("found", 1),)
 
 
+def test_a_candidate_that_is_slow_to_end_has_its_own_status(sandbox: ProxySandbox) -> None:
+    code = "import os, time\ndef f(array, key):\n    os.close(5)\n    time.sleep(.5)\n    os._exit(3)"
+    result = run(sandbox, code, evaluator="free.py")
+    assert result.status is Status.CRASH, result
+    assert "the candidate: exit status 3" in result.detail
+
+
 def test_a_candidate_that_only_sleeps_is_ended_with_its_evaluator(sandbox: ProxySandbox) -> None:
     code = "import time\ndef f(array, key): time.sleep(600)"
     result = run(sandbox, code, Limits(wall_seconds=3.0), "free.py")
