@@ -14,7 +14,6 @@ from evovpo.cli import options
 from evovpo.cli.options import argument, option, settings
 from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer, shown_opening
 from evovpo.errors import ConfigError
-from evovpo.problem.importers.tasks import TaskFormat
 
 if TYPE_CHECKING:
     from evovpo.runs.request import RunRequest
@@ -260,22 +259,21 @@ def _show_prompts(named: RunRequest) -> None:
 
 @app.command("import-tasks", rich_help_panel="Problems")
 def import_tasks(
-    task_format: Annotated[TaskFormat, argument("FORMAT", "What kind of file it is.")],
-    file: Annotated[Path, argument("FILE", "Your copy of the file; for PSB2 the data folder.")],
+    benchmark: Annotated[Literal["livecodebench"], argument("BENCHMARK", "What kind of file it is.")],
+    file: Annotated[Path, argument("FILE", "Your copy of the file.")],
     out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks to convert.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Convert tasks of HumanEval, MBPP, LiveCodeBench or PSB2 to a suite of problems.
+    """Convert tasks of LiveCodeBench to a suite of problems; no code in the file is executed.
 
-    FORMAT is humaneval, mbpp, livecodebench or psb2. No code in the file is executed.
-
-    [dim]Example:[/dim]  evovpo import-tasks humaneval HumanEval.jsonl.gz --out humaneval
+    [dim]Example:[/dim]  evovpo import-tasks livecodebench test6.jsonl --out lcb --limit 50
     """
     from evovpo.problem.folder import load_problem
-    from evovpo.problem.importers import formats
+    from evovpo.problem.importers.livecodebench import load_tasks
+    from evovpo.problem.importers.problem_writer import write_suite
 
-    written = formats.import_tasks(task_format, file, out, limit)
+    written = write_suite(load_tasks(file, limit), benchmark, out)
     for folder in written.folders:
         load_problem(folder)
     reasons = Counter(task.reason for task in written.skipped)

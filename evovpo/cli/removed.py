@@ -9,6 +9,10 @@ _REMOVED = {
     ("prompts", ""): "use: evovpo check PROBLEM --prompts, or evovpo check --write-prompts FOLDER",
     ("report", ""): "use: evovpo batch FILE --report-only",
     ("pose", ""): "use: evovpo new NAME --domain DOMAIN --data FILE --row N",
+    **dict.fromkeys(
+        [("import-tasks", "humaneval"), ("import-tasks", "mbpp"), ("import-tasks", "psb2")],
+        "write rows of inputs and output as a JSON Lines file, and use: evovpo new NAME --from FILE.jsonl",
+    ),
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",
     ("retrain", "--anyway"): "training is no longer refused: leave it out",

@@ -510,6 +510,7 @@ def test_every_command_that_the_readme_names_exists() -> None:
         (["retrain", "latest", "--anyway"], "no longer refused"),
         (["bounds", "latest"], "evovpo check --bounds RUN"),
         (["--log-json", "report", "one.toml"], "evovpo batch FILE --report-only"),
+        (["import-tasks", "psb2", "data"], "evovpo new NAME --from FILE.jsonl"),
     ],
 )
 def test_what_was_removed_names_its_replacement(evovpo: Shell, line: list[str], hint: str) -> None:

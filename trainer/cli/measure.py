@@ -125,7 +125,7 @@ def pose(domain: str, data: Path, row: int, output: Path) -> None:
     from pydantic import RootModel
 
     from evovpo.config_values import toml_value
-    from evovpo.problem.importers.formats import check_empty
+    from evovpo.problem.importers.problem_writer import check_empty
     from trainer.domains import open_domain
     from trainer.domains.text.rows import read_rows
 

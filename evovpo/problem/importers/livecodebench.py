@@ -16,25 +16,49 @@ import json
 import pickle
 import textwrap
 import zlib
+from itertools import islice
+from pathlib import Path
 from typing import Any, NoReturn
 
+from pydantic import BaseModel
+
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.assertions import parse
 from evovpo.problem.importers.tasks import (
     Case,
     ImportedTask,
-    OutputComparison,
-    Record,
+    SkippedTask,
     UnusableTaskError,
-    as_json,
+    checked_record,
+    parse,
+    read_values,
+    usable,
 )
+from evovpo.types import Json
 
 _MOST_BYTES = 256 << 20
 """Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""
+_MOST_DIGITS = 40
+"""The sandbox takes no longer whole number as an output."""
 _Cases = list[dict[str, Any]]
 
 
-class LiveCodeBenchRecord(Record):
+def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | SkippedTask]:
+    """Return the first `limit` tasks of a file; raises `ProblemError` for a file of another kind."""
+    loaded: list[ImportedTask | SkippedTask] = []
+    for number, value in enumerate(islice(read_values(path), limit), start=1):
+        record = checked_record(value, LiveCodeBenchRecord, f"{path}: record {number}")
+        try:
+            loaded.append(usable(record.task()))
+        except UnusableTaskError as error:
+            loaded.append(SkippedTask(record.name, str(error)))
+    if not loaded:
+        raise ProblemError(f"{path}: expected at least one task, found none; is it the right file?")
+    return loaded
+
+
+class LiveCodeBenchRecord(BaseModel, strict=True):
+    """The fields that are read of a record; others are ignored."""
+
     question_id: Any
     question_content: str
     starter_code: str
@@ -49,6 +73,7 @@ class LiveCodeBenchRecord(Record):
         return f"{self.platform or 'LiveCodeBench'}/{self.question_id}"
 
     def task(self) -> ImportedTask:
+        """Return what the record says; raises `UnusableTaskError` where it cannot be used."""
         cases = [
             case
             for field in ("public_test_cases", "private_test_cases")
@@ -67,8 +92,9 @@ class LiveCodeBenchRecord(Record):
             "standard input, and what would be printed is returned as one text.\n"
         )
         seed = 'def solve(text):\n    return ""\n'
-        tests = [Case((str(case["input"]),), str(case["output"]), OutputComparison.LINES) for case in cases]
-        return ImportedTask(self.name, statement, "solve", ("text",), seed, tests, date=self.contest_date)
+        tests = [Case((str(case["input"]),), str(case["output"])) for case in cases]
+        task = ImportedTask(self.name, statement, "solve", ("text",), seed, tests, date=self.contest_date)
+        return task._replace(compares_words=True)
 
     def _by_call(self, entry: str, cases: _Cases) -> ImportedTask:
         parameters = _parameters(self.starter_code, entry)
@@ -78,8 +104,8 @@ class LiveCodeBenchRecord(Record):
         for case in cases:
             try:
                 lines = [line for line in str(case["input"]).split("\n") if line.strip()]
-                arguments = tuple(as_json(json.loads(line)) for line in lines)
-                expected = as_json(json.loads(str(case["output"])))
+                arguments = tuple(map(_value, lines))
+                expected = _value(str(case["output"]))
                 if len(arguments) != len(parameters):
                     raise UnusableTaskError("it has another number of arguments than the function")
                 tests.append(Case(arguments, expected))
@@ -102,6 +128,19 @@ class LiveCodeBenchRecord(Record):
             return str((json.loads(metadata) if isinstance(metadata, str) else metadata)["func_name"])
         except (ValueError, KeyError, TypeError) as error:
             raise UnusableTaskError("metadata does not say the function's name (func_name)") from error
+
+
+def _value(text: str) -> Json:
+    """Return a JSON value; raises `ValueError` for text that is none, above all for numbers too large."""
+    value: Json = json.loads(text, parse_int=_whole_number)
+    json.dumps(value, allow_nan=False)
+    return value
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise UnusableTaskError(f"a whole number of more than {_MOST_DIGITS} digits")
+    return int(digits)
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import write_errors, written_whole
 from evovpo.problem.importers import table_script
-from evovpo.problem.importers.formats import MOST_COMPONENTS, check_empty, write_problem
+from evovpo.problem.importers.problem_writer import MOST_COMPONENTS, check_empty, write_problem
 from evovpo.problem.importers.table_script import (
     table_arguments,
     table_cell,

@@ -1,16 +1,11 @@
-"""Shared by all importers: records of a file, and tasks with their tests.
+"""Imported tasks with their tests, and records of a file: JSON Lines or one JSON list, plain or gzip."""
 
-A file is JSON Lines or one JSON list, plain or gzip-compressed.
-"""
-
+import ast
 import gzip
 import json
-import math
+import warnings
 import zlib
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,32 +16,7 @@ from evovpo.types import Json
 
 LONGEST_TEST = 200_000
 """Characters of one test as JSON; longer ones are left out, they would cost more to pass on than to run."""
-_MOST_DIGITS = 40
-"""The sandbox takes no longer whole number as an output."""
-
-
-class TaskFormat(StrEnum):
-    """A public file format of programming tasks."""
-
-    HUMANEVAL = "humaneval"
-    MBPP = "mbpp"
-    LIVECODEBENCH = "livecodebench"
-    PSB2 = "psb2"
-
-
-class OutputComparison(StrEnum):
-    """How an output is compared with the expected one."""
-
-    EQUAL = "equal"
-    """The same JSON value (`evovpo.problem.examples.same_value`)."""
-    CLOSE = "close"
-    """The same but for numbers, which may differ by the test's tolerance."""
-    SET = "set"
-    """A list with the same elements, in any order and any number of times."""
-    SORTED = "sorted"
-    """A list with the same elements in any order."""
-    LINES = "lines"
-    """A text with the same words on each line; words that are numbers may be written otherwise."""
+_GZIP = b"\x1f\x8b"
 
 
 class Case(NamedTuple):
@@ -54,16 +24,13 @@ class Case(NamedTuple):
 
     arguments: tuple[Json, ...]
     expected: Json
-    comparison: OutputComparison = OutputComparison.EQUAL
-    tolerance: float = 0.0
-    """Largest absolute difference for `CLOSE`."""
 
 
 class ImportedTask(NamedTuple):
     """One task of a benchmark."""
 
     name: str
-    """As the file calls it, for example `HumanEval/0`."""
+    """As the file calls it, for example `atcoder/abc301_a`."""
     statement: str
     entry: str
     parameters: tuple[str, ...]
@@ -72,11 +39,13 @@ class ImportedTask(NamedTuple):
     tests: Sequence[Case]
     """What programs are rewarded by."""
     heldout: Sequence[Case] = ()
-    """For reports only; kept where all tests compare by `EQUAL`."""
+    """For reports only."""
     left_out: Sequence[str] = ()
     """For each test of the file that is not among them, why."""
     date: str = ""
     """When it was published, as YYYY-MM-DD and what follows; empty where the file does not say."""
+    compares_words: bool = False
+    """True if outputs are texts, right if they have the same words on each line (`score.same_words`)."""
 
 
 class SkippedTask(NamedTuple):
@@ -90,24 +59,14 @@ class UnusableTaskError(ValueError):
     """A value, test or task that cannot be used; the message says why."""
 
 
-def as_json(value: object) -> Json:
-    """Return a Python value as JSON, tuples as lists; raises `UnusableTaskError` if it has no JSON form."""
-    match value:
-        case None | bool() | str():
-            return value
-        case int() if abs(value) >= 10**_MOST_DIGITS:
-            raise UnusableTaskError(f"a whole number of more than {_MOST_DIGITS} digits")
-        case float() if not math.isfinite(value):
-            raise UnusableTaskError("a number that is not finite")
-        case int() | float():
-            return value
-        case list() | tuple():
-            return [as_json(part) for part in value]
-        case dict() if all(isinstance(key, str) for key in value):
-            return {key: as_json(part) for key, part in value.items()}
-        case dict():
-            raise UnusableTaskError("a dictionary with keys that are no texts")
-    raise UnusableTaskError(f"a value of type {type(value).__name__}")
+def parse(source: str) -> ast.Module:
+    """Return the syntax tree of Python code; raises `UnusableTaskError`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # escapes in others' texts are nobody's concern here
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise UnusableTaskError(f"no Python: {error}") from error
 
 
 def usable(task: ImportedTask) -> ImportedTask:
@@ -140,39 +99,7 @@ def usable(task: ImportedTask) -> ImportedTask:
     return task._replace(tests=kept["tests"], heldout=kept["heldout"], left_out=reasons)
 
 
-_GZIP = b"\x1f\x8b"
-
-
-class Record(BaseModel, strict=True):
-    """The fields that are read of a format's records; other fields are ignored."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the task is called."""
-
-    @abstractmethod
-    def task(self) -> ImportedTask:
-        """Return what the record says; raises `UnusableTaskError` where it cannot be used."""
-
-
-Kind = TypeVar("Kind", bound=Record)
 Model = TypeVar("Model", bound=BaseModel)
-
-
-def read_records(path: Path, kind: type[Kind], limit: int | None = None) -> list[Kind]:
-    """Return the records of a file, at most `limit`.
-
-    Raises `ProblemError` naming the record for a file that cannot be read, is no JSON, or lacks a field.
-    """
-    values = islice(read_values(path), limit)
-    found = [
-        checked_record(value, kind, f"{path}: record {number}")
-        for number, value in enumerate(values, start=1)
-    ]
-    if not found:
-        raise ProblemError(f"{path}: expected at least one task, found none; is it the right file?")
-    return found
 
 
 def read_values(path: Path) -> Iterator[object]:

@@ -12,7 +12,7 @@ many programs are judged at a time as there are cores.
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +23,11 @@ from pydantic import RootModel
 from evovpo.analysis.grouping import MOST_COMPONENTS, group_rewards
 from evovpo.errors import AnswerError, ProblemError
 from evovpo.judging.measure import JudgedAnswer
-from evovpo.problem.importers.assertions import parse
-from evovpo.problem.importers.formats import dealt, folder_name
+from evovpo.problem.examples import same_value
 from evovpo.problem.importers.livecodebench import LiveCodeBenchRecord
-from evovpo.problem.importers.score import is_right
-from evovpo.problem.importers.tasks import ImportedTask, UnusableTaskError, checked_record, usable
+from evovpo.problem.importers.problem_writer import dealt, folder_name
+from evovpo.problem.importers.score import same_words
+from evovpo.problem.importers.tasks import ImportedTask, UnusableTaskError, checked_record, parse, usable
 from evovpo.prompts.replies import blocks
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits, Status, content_id
@@ -68,6 +68,7 @@ def open_file(data: Path, answers: int) -> Domain:
             raise AnswerError("its code is not Python") from error
         passed: list[bool] = []
         reason = ""
+        is_right: Callable[[Any, Any], bool] = same_words if task.compares_words else same_value
         for limits in LIMITS:
             left = task.tests[len(passed) :]
             cases = [test.arguments for test in left]
@@ -77,7 +78,7 @@ def open_file(data: Path, answers: int) -> Domain:
             runs = list(zip(left, result.outputs, result.errors, strict=True))
             while result.status is not Status.OK and runs and runs[-1][1] is runs[-1][2] is None:
                 runs.pop()  # what was not reached says nothing
-            passed += [error is None and is_right(test._asdict(), output) for test, output, error in runs]
+            passed += [error is None and is_right(output, test.expected) for test, output, error in runs]
             if len(passed) == len(task.tests):
                 break
             passed.append(False)
