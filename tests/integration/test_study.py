@@ -30,8 +30,9 @@ from trainer.domains.arm_training import (
 )
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split
+from trainer.domains.maze import MAZE_MODEL
 from trainer.experiments.study_export import Export
-from trainer.experiments.study_file import bundled_studies, read_bundled
+from trainer.experiments.study_file import bundled_studies, read_bundled, read_study
 from trainer.experiments.study_results import StudyResults
 from trainer.experiments.study_run import run_study
 from trainer.experiments.study_trainings import TrainingJob
@@ -258,9 +259,33 @@ def test_figures_of_a_task_by_hand() -> None:
 
 CHANGES = {
     "training.tokens": 150, "training.prompts": 2, "training.tasks": 5, "tuning.learning_rates": [1e-3, 3e-3],
-    "tuning.kls": [0], "tuning.tasks": 3, "test.tasks": 4, "seeds": 2, "ks": [1, 2, 6],
+    "tuning.kls": [0], "tuning.tasks": 3, "tuning.ks": [1, 2], "test.tasks": 4, "seeds": 2, "ks": [1, 2, 6],
 }  # fmt: skip
 ARMS = ("grpo", "vpo")
+
+
+MAZES = """
+name = "mazes"
+primary = "E_w best of 8 routes, grpo minus start"
+domain = "maze"
+start = "start"
+seeds = 1
+ks = [4, 8]
+references = ["start"]
+training = { tokens = 200, prompts = 2, tasks = 4 }
+tuning = { learning_rates = [1e-3], kls = [0], tasks = 2, ks = [8] }
+test = { tasks = 2, evaluations = 8, answers_per_ask = 4 }
+arms = [{ name = "start", model = "start" }, { name = "grpo", objective = "grpo", rollouts = 4 }]
+"""
+
+
+def run_here(
+    tasks: Sequence[PoolTask], jobs: int | None, on_message: Callable[[Message], None]
+) -> list[FailedTask]:
+    """Do the tasks of a study in this process."""
+    for task in tasks:
+        on_message(TaskDone(task.name, task.run(lambda value: None)))
+    return []
 
 
 @pytest.fixture
@@ -272,17 +297,16 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
     def toy(name: str, model: Path) -> Iterator[ToyFamily]:
         yield ToyFamily(model)
 
-    def run_here(
+    def counted(
         tasks: Sequence[PoolTask], jobs: int | None, on_message: Callable[[Message], None]
     ) -> list[FailedTask]:
         for task in tasks:
             begun.append(task.name)
-            on_message(TaskDone(task.name, task.run(lambda value: None)))
+            run_here([task], jobs, on_message)
         return []
 
-    monkeypatch.setattr(trainer.experiments.study_trainings, "TUNING_KS", (1, 2))
     monkeypatch.setattr(trainer.experiments.study_trainings, "open_family", toy)
-    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", run_here)
+    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", counted)
     monkeypatch.setattr(
         trainer.experiments.study_file,
         "START_FOLDERS",
@@ -322,6 +346,44 @@ def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_t
     rows = Export(tmp_path / "export").searches
     assert len(rows) == 4 * (2 + 4)
     assert {len(row["best_at_k"]) for row in rows.values()} == {3}
+
+
+def test_every_arm_is_sampled_at_its_own_best_temperature(tmp_path: Path, in_process: list[str]) -> None:
+    changes = {"tuning.temperatures": [0.5, 1.0], "tuning.figure": "expected_at_k"}
+    results = study_in(tmp_path, ARMS[:1], **changes)
+    export = Export(tmp_path / "export")
+    for row in export.trainings.values():
+        if row["kind"] == "tuning":
+            assert set(row["scores"]) == {"0.5", "1"}
+            assert row["score"] == max(row["scores"].values()) == row["scores"][f"{row['temperature']:g}"]
+    used = next(one["temperature"] for one in results.tuning()["grpo"] if one["chosen"])
+    tests = export.searches.values()
+    assert {row["temperature"] for row in tests if row["arm"] == "grpo"} == {used}
+    for row in tests:
+        if "start" in row["arm"]:
+            assert row["scores"][f"{row['temperature']:g}"] == max(row["scores"].values())
+    with pytest.raises(ConfigError, match="tuning: temperatures was"):
+        study_in(tmp_path, ARMS[:1], **changes | {"tuning.temperatures": [0.5, 0.7]})
+
+
+def test_mazes_are_searched_where_a_study_says_how_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(MAZE_MODEL, start)
+    (tmp_path / "study.toml").write_text(MAZES)
+    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", run_here)
+    study = read_study(tmp_path / "study.toml", runs=True)
+    export = Export(tmp_path / "export")
+    assert run_study(study, export, tmp_path / "work", 1, lambda *stage: None) == []
+    rows = export.searches.values()
+    assert len(rows) == 2 * 2
+    assert all(row["evaluations"] == 8 and row["cpu_seconds"] > 0 for row in rows)
+    assert all(row["expected_at_k"]["4"] <= row["expected_at_k"]["8"] for row in rows)
+    found: Any = report_json(StudyResults(study, export))
+    assert {(one["arm"], one["reference"], one["unit"]) for one in found["break_even"]} == {
+        ("grpo", "start", unit) for unit in ("cpu_seconds", "tokens")
+    }
 
 
 def test_a_study_goes_on_where_it_was(

@@ -23,7 +23,7 @@ from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_file import read_bundled, read_study
 from trainer.experiments.study_results import StudyResults
 from trainer.experiments.study_run import check
-from trainer.experiments.study_trainings import StudyTraining, chosen, finals, grid
+from trainer.experiments.study_trainings import StudyTraining, best_point, finals, grid
 from trainer.reports.study_report import report_json, report_markdown, report_record, write_report
 
 FILE = """
@@ -114,6 +114,19 @@ def test_an_ask_that_no_completions_add_up_to_is_refused(tmp_path: Path) -> None
     with pytest.raises(ConfigError, match="asks for 3 answers a completion, of which 10 answers"):
         study_of(tmp_path, FILE.replace("answers_per_ask = 12", "answers_per_ask = 10", 1).replace(
             'strategies = ["iid"]', ""))  # fmt: skip
+
+
+def test_only_mazes_are_searched_as_test_tasks(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="only mazes are searched as test tasks"):
+        read_bundled("strings", tmp_path, {"test.evaluations": 8})
+    assert read_bundled("maze", tmp_path, {"test.evaluations": 8}).resolved()["test"]["evaluations"] == 8
+
+
+def test_temperatures_are_above_0_and_of_models_that_answer_test_tasks(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="temperatures: expected different numbers above 0"):
+        read_bundled("maze", tmp_path, {"tuning.temperatures": [0, 1]})
+    with pytest.raises(ConfigError, match="models that search problems are sampled at 1; leave it out"):
+        study_of(tmp_path, FILE.replace("[tuning]", "[tuning]\ntemperatures = [0.5, 1]"))
 
 
 def test_a_missing_start_model_is_refused_unless_only_the_report_is_wanted(tmp_path: Path) -> None:
@@ -209,15 +222,14 @@ def test_an_arm_trains_with_the_best_point_of_the_grid_or_with_another_arms(tmp_
     study = study_of(tmp_path)
     export = Export(tmp_path / "export")
     export.hold(study)
-    assert chosen(study, study.arm("grpo"), export) is None
+    assert best_point(study, study.arm("grpo"), export) is None
     for point, score in zip(grid(study, study.arm("grpo")), (0.2, 0.3), strict=True):
         export.add_training({"training": point.name, "score": score})
     assert [one.name for one in finals(study, study.arm("grpo"), export)] == [
         "grpo-m1x6-lr0.001-kl0-seed0",
         "grpo-m1x6-lr0.001-kl0-seed1",
     ]
-    other = chosen(study, study.arm("vpo, as grpo is"), export)
-    assert other is not None
+    other = finals(study, study.arm("vpo, as grpo is"), export)[0].arm
     assert (other.objective, other.learning_rate) == ("vpo", 1e-3)
 
 

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.arm_training import load_start_model
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import DIAMOND, EXIT, GOLD, LAVA, generate_maze
@@ -17,7 +18,7 @@ from trainer.domains.maze.maze_family import (
     route_rewards,
     vocabulary,
 )
-from trainer.domains.maze.search import MazeSearch, search_mazes
+from trainer.domains.maze.search import MazeRoutes, MazeSearch, search_mazes, search_row
 from trainer.recipes.maze.parents import PARENTS, draw_child
 from trainer.recipes.maze.pretrain import draw_route
 
@@ -60,6 +61,17 @@ def test_blocks_of_children_are_the_same_for_a_seed() -> None:
     first, again = (PARENTS.sample_block(3, 0, 24, None) for _ in range(2))  # type: ignore[arg-type]
     assert first == again
     assert len(first) == 24
+
+
+def test_a_row_holds_the_figures_of_the_first_routes_by_hand() -> None:
+    routes = [JudgedAnswer("U", (0.0, 0.0)), JudgedAnswer("D", (1.0, 0.0)), JudgedAnswer("L", (0.0, 1.0))]
+    row = search_row(MazeRoutes(routes, 7), [1, 2, 3])
+    assert row["best_at_k"] == {"1": 0.0, "2": 0.5, "3": 0.5}
+    # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2.
+    assert list(row["expected_at_k"].values()) == pytest.approx([0.0, 0.5, 0.75], abs=0.04)
+    assert row["pair_at_k"] == {"1": 0.0, "2": 0.0, "3": 1.0}
+    assert (row["evaluations"], row["solved_after"], row["is_right"], row["tokens"]) == (3, 3, True, 7)
+    assert search_row(MazeRoutes(routes[:2], 5), [1])["solved_after"] is None
 
 
 @pytest.mark.slow

@@ -74,11 +74,17 @@ class TrainingBudget(Part):
 
 
 def ask(
-    domain: TaskFamily, task: Any, answers: int, seed: int, completions: int, parent: str | None = None
+    domain: TaskFamily,
+    task: Any,
+    answers: int,
+    seed: int,
+    completions: int,
+    parent: str | None = None,
+    temperature: float = 1.0,
 ) -> SampleRequest:
-    """Return the request for completions with `answers` answers to a task, at temperature 1."""
+    """Return the request for completions with `answers` answers to a task."""
     prompt_ids = domain.prompt_ids(task, answers, parent)
-    return SampleRequest(prompt_ids, seed, tuple(range(completions)), 1.0, domain.max_tokens(answers))
+    return SampleRequest(prompt_ids, seed, tuple(range(completions)), temperature, domain.max_tokens(answers))
 
 
 def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Completion]]:
@@ -95,16 +101,23 @@ class TaskMeasure(NamedTuple):
 
 
 def measure(
-    model: Any, domain: TaskFamily, tasks: Sequence[Any], answers: int, per_task: int, seed: int
+    model: Any,
+    domain: TaskFamily,
+    tasks: Sequence[Any],
+    answers: int,
+    per_task: int,
+    seed: int,
+    temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Return what `per_task` answers a task, in chains of `answers` at temperature 1, are worth.
+    """Return what `per_task` answers a task, in chains of `answers`, are worth.
 
     Raises `SandboxError` for a task none of whose completions can be judged.
     """
     chains = -(-per_task // answers)
+    seeds = [int(np.random.default_rng([seed, number, 2]).integers(2**62)) for number in range(len(tasks))]
     requests = [
-        ask(domain, task, answers, int(np.random.default_rng([seed, number, 2]).integers(2**62)), chains)
-        for number, task in enumerate(tasks)
+        ask(domain, task, answers, own, chains, temperature=temperature)
+        for task, own in zip(tasks, seeds, strict=True)
     ]
     found = []
     for first in range(0, len(tasks), _PROMPTS_AT_ONCE):

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -26,6 +26,11 @@ _Names = Annotated[
 _Rates = Annotated[
     tuple[Annotated[float, Field(ge=0)], ...],
     Field(title="different numbers, 0 or more", min_length=1),
+    BeforeValidator(several),
+]
+_Temperatures = Annotated[
+    tuple[Annotated[float, Field(gt=0)], ...],
+    Field(title="different numbers above 0", min_length=1),
     BeforeValidator(several),
 ]
 
@@ -107,6 +112,11 @@ class Tuning(Part):
     learning_rates: _Rates = (1e-4, 3e-4)
     kls: _Rates = (0.0, 0.05, 0.2)
     tasks: Positive = 60
+    temperatures: _Temperatures = (1.0,)
+    """Each arm, given models too, takes its own best one."""
+    figure: Literal["best_at_k", "pass_at_k", "expected_at_k", "pair_at_k"] = "best_at_k"
+    """What is best: the mean of this figure over `ks`."""
+    ks: Numbers = (1, 3, 6, 12, 24, 48)
 
 
 class Test(Part):
@@ -116,6 +126,11 @@ class Test(Part):
     """0 in a study that searches."""
     seed: Count = 0
     """Another seed gives other tasks, which no earlier study has seen."""
+    evaluations: Count = 0
+    """Of a search of each task, of mazes alone: figures at k are those of its first k answers. 0 for
+    independent answers."""
+    answers_per_ask: Positive = 12
+    """Of such a search."""
 
 
 class Study(Part):
@@ -180,9 +195,11 @@ class Study(Part):
                 "tuning_tasks": self.tuning.tasks,
             },
         }
+        # Older rows were written without what has its default.
+        if tuning := self.tuning.model_dump(include={"temperatures", "figure", "ks"}, exclude_defaults=True):
+            found["tuning"] = tuning
         if self.test.tasks:
-            seed = {"seed": self.test.seed} if self.test.seed else {}  # older rows were written without one
-            found["test"] = {"tasks": self.test.tasks, "ks": list(self.ks), **seed}
+            found["test"] = self.test.model_dump(exclude_defaults=True) | {"ks": list(self.ks)}
         for strategy in self.strategies:
             settings = {section: dict(values) for section, values in strategy.settings.items()}  # type: ignore[call-overload]
             found[f"strategy {strategy.name}"] = {"answers_per_ask": strategy.answers_per_ask, **settings}

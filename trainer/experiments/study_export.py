@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError
 from evovpo.files import write_json
 from evovpo.judging.measure import measure_groups
@@ -34,6 +35,14 @@ class SearchKey(NamedTuple):
 
 def _key(row: Mapping[str, Any]) -> SearchKey:
     return SearchKey(*(row[name] for name in SearchKey._fields))
+
+
+def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
+    """Return figures by k as rows hold them."""
+    return {
+        name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
+        for name, values in figures.items()
+    }
 
 
 def task_name(number: int) -> str:
@@ -155,9 +164,7 @@ def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...])
     }
     if ks:
         found = measure_groups(store.groups(run_id))
-        for name, values in found.by_k(ks).items():
-            row[name] = dict(zip(map(str, ks), np.round(values, 6).tolist(), strict=True))
-        row |= {
+        row |= by_name(found.by_k(ks), ks, 6) | {
             "distinct_share": round(found.distinct_share, 4),
             "diversity": round(found.diversity, 4),
             "hypervolume": round(found.hypervolume, 4),

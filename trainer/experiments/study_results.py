@@ -15,7 +15,7 @@ from evovpo.experiments.intervals import Difference
 from evovpo.experiments.results import SOLVED, ArmRows, Comparison, Figure, Row, by_k, in_words, verdict
 from trainer.experiments.study import TEST, Study, StudyArm
 from trainer.experiments.study_export import Export, SearchKey
-from trainer.experiments.study_trainings import chosen, finals, grid, tuned_arms
+from trainer.experiments.study_trainings import best_point, finals, grid, tuned_arms
 
 _BUDGET_POINTS, _FEWEST = 40, 10
 """Budgets that problems solved are counted after, even by the logarithm, and the smallest."""
@@ -84,24 +84,22 @@ class StudyResults:
         return {arm.name: [*self._grid(arm)] for arm in tuned_arms(self.study)}
 
     def _grid(self, arm: StudyArm) -> Iterator[Row]:
-        best = chosen(self.study, arm, self._export)
+        best = best_point(self.study, arm, self._export)
         for point in grid(self.study, arm):
             if (row := self._export.trainings.get(point.name)) is not None:
                 yield {
                     "learning_rate": point.arm.learning_rate,
                     "kl": point.arm.kl,
+                    "temperature": row.get("temperature", 1.0),
                     "score": row["score"],
                     "diverged": bool(row["diverged"]),
-                    "chosen": point.arm == best,
+                    "chosen": point == best,
                 }
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
         """Return by strategy and unit what each arm spent; a strategy without a trained arm is missing."""
-        found = {
-            (strategy.name, unit): self._costs(strategy.name, unit)
-            for strategy in self.study.strategies
-            for unit in UNITS
-        }
+        strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
+        found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:

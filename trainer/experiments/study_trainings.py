@@ -1,7 +1,8 @@
 """The cells that train, and those that answer test tasks: each gives rows of the export.
 
-Every tuned arm gets the same grid and the same rule: the point with the highest mean of best@k over
-`TUNING_KS` on validation tasks. Final trainings begin anew under other seeds, and their models stay.
+Every tuned arm gets the same grid and the same rule: the point and the sampling temperature with the highest
+mean of the tuning's figure on validation tasks. A given model takes its best temperature alike. Final
+trainings begin anew under other seeds, and their models stay.
 """
 
 import dataclasses
@@ -22,11 +23,11 @@ from evovpo.experiments.pool import FatalError, Message, TaskDone, run_all
 from evovpo.files import written_whole
 from trainer.domains.arm_training import TrainingArm, load_start_model, measure, train
 from trainer.domains.catalogue import open_family
+from trainer.domains.domain import TaskFamily
 from trainer.experiments.study import START, TEST, Study, StudyArm, recipe
-from trainer.experiments.study_export import Export, task_name
+from trainer.experiments.study_export import Export, by_name, task_name
 from trainer.loop.probe import cpu_seconds
 
-TUNING_KS = (1, 3, 6, 12, 24, 48)
 TUNING_SEED = 1000
 _MEASURE_SEED = 7
 """Of sampled answers, the same for every model."""
@@ -61,22 +62,27 @@ def tuned_arms(study: Study) -> list[StudyArm]:
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
-def chosen(study: Study, arm: StudyArm, export: Export) -> TrainingArm | None:
-    """Return an arm with the learning rate and KL that it trains with, or None before it is tuned."""
-    assert arm.arm is not None
+def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | None:
+    """Return the best training of those that an arm is tuned by, or None before all have a row."""
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
-    rows = [export.trainings.get(point.name) for point in points]
-    if any(row is None for row in rows):
+    if any(point.name not in export.trainings for point in points):
         return None
-    scores = [row["score"] for row in rows if row is not None]
-    best = points[int(np.argmax(scores))].arm
-    return dataclasses.replace(arm.arm, learning_rate=best.learning_rate, kl=best.kl)
+    return max(points, key=lambda point: export.trainings[point.name]["score"])
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
     """Return an arm's final trainings; none before it is tuned, or of one that is not trained before."""
-    settings = chosen(study, arm, export) if arm.objective else None
-    return [] if settings is None else [StudyTraining(settings, seed) for seed in range(arm.seeds)]
+    best = best_point(study, arm, export) if arm.objective else None
+    if best is None or arm.arm is None:
+        return []
+    settings = dataclasses.replace(arm.arm, learning_rate=best.arm.learning_rate, kl=best.arm.kl)
+    return [StudyTraining(settings, seed) for seed in range(arm.seeds)]
+
+
+def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
+    """Return what a trained arm is sampled at; None for a given model, which has yet to choose."""
+    best = best_point(study, arm, export) if arm.objective else None
+    return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
@@ -142,11 +148,8 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
             model = load_start_model(domain)
         row["diverged"] = diverged
         if folder is None:
-            tasks = domain.tasks("validation", study.tuning.tasks)
-            measured = measure(model, domain, tasks, training.arm.answers, max(TUNING_KS), _MEASURE_SEED)
-            best = np.mean([task.measure.best_at_k(TUNING_KS) for task in measured])
-            row |= {"kind": "tuning", "score": 0.0 if diverged else round(float(best), 5)}
-            tokens = sum(task.tokens for task in measured)
+            found, tokens = _validated(study, model, domain, training.arm.answers)
+            row |= {"kind": "tuning", **found} | ({"score": 0.0} if diverged else {})
         else:
             with written_whole(folder) as part:  # with the tokenizer of the start model
                 model.save_pretrained(part)
@@ -159,21 +162,59 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
     return row | {"tokens": tokens, "steps": len(log)} | spent
 
 
-def answer_rows(study: Study, arm: StudyArm, seed: int, model_folder: Path) -> list[dict[str, Any]]:
-    """Let a model answer the test tasks, and return a row for each."""
-    ks = study.ks
+def _validated(study: Study, model: Any, domain: TaskFamily, answers: int) -> tuple[dict[str, Any], int]:
+    """Return a model's score on validation tasks at its best temperature, and the tokens that this took."""
+    tuning, tasks = study.tuning, domain.tasks("validation", study.tuning.tasks)
+    scores, tokens = {}, 0
+    for one in tuning.temperatures:
+        rows = _answered(study, model, domain, tasks, answers, tuning.ks, one)
+        scores[one] = round(float(np.mean([list(row[tuning.figure].values()) for row in rows])), 5)
+        tokens += sum(row["tokens"] for row in rows)
+    best = max(scores, key=scores.__getitem__)
+    found: dict[str, Any] = {"score": scores[best]}
+    if len(scores) > 1:
+        found |= {"temperature": best, "scores": {f"{one:g}": score for one, score in scores.items()}}
+    return found, tokens
+
+
+def _answered(
+    study: Study, model: Any, domain: Any, tasks: Sequence[Any], answers: int, ks: Sequence[int], at: float
+) -> list[dict[str, Any]]:
+    """Return for each task what a model's answers at a temperature came to."""
+    if not study.test.evaluations:
+        return [
+            by_name(task.measure.by_k(ks), ks, 5)
+            | {name: getattr(task.measure, name) for name in ("distinct_share", "diversity", "hypervolume")}
+            | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
+            for task in measure(model, domain, tasks, answers, max(ks), _MEASURE_SEED, at)
+        ]
+    from trainer.domains.maze.search import MazeSearch, search_mazes, search_row
+
+    began, how = cpu_seconds(), MazeSearch(study.test.evaluations, study.test.answers_per_ask, at)
+    rows = [search_row(one, ks) for one in search_mazes(model, domain, tasks, how, _MEASURE_SEED)]
+    spent = {"cpu_seconds": round((cpu_seconds() - began) / len(tasks), 4)}
+    return [row | spent for row in rows]
+
+
+def answer_rows(
+    study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
+) -> list[dict[str, Any]]:
+    """Let a model answer the test tasks, or search them, and return a row for each.
+
+    Without a temperature it is sampled at its best one on the validation tasks.
+    """
+    choices, chosen = study.tuning.temperatures, dict[str, Any]()
     with open_family(study.domain, model_folder) as domain:
         model, tasks = load_start_model(domain), domain.tasks("test", study.test.tasks, study.test.seed)
-        measured = measure(model, domain, tasks, arm.search_answers, max(ks), seed=_MEASURE_SEED)
+        if at is None and len(choices) > 1:
+            chosen, _ = _validated(study, model, domain, arm.search_answers)
+        elif len(choices) > 1:
+            chosen = {"temperature": at}
+        used = chosen.get("temperature", choices[0])
+        rows = _answered(study, model, domain, tasks, arm.search_answers, study.ks, used)
     return [
-        {"arm": arm.name, "strategy": TEST, "seed": seed, "problem": task_name(number)}
-        | {
-            figure: dict(zip(map(str, ks), np.round(values, 5).tolist(), strict=True))
-            for figure, values in task.measure.by_k(ks).items()
-        }
-        | {name: getattr(task.measure, name) for name in ("distinct_share", "diversity", "hypervolume")}
-        | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
-        for number, task in enumerate(measured)
+        {"arm": arm.name, "strategy": TEST, "seed": seed, "problem": task_name(number)} | chosen | row
+        for number, row in enumerate(rows)
     ]
 
 
@@ -211,7 +252,14 @@ def run_tests(
     tests = [
         TrainingJob(
             f"{arm.name}, {TEST}, seed {seed}",
-            partial(answer_rows, study, arm, seed, model_of(study, export, work, arm, seed)),
+            partial(
+                answer_rows,
+                study,
+                arm,
+                seed,
+                model_of(study, export, work, arm, seed),
+                temperature(study, arm, export),
+            ),
         )
         for (_, seed), arm in missing.items()
     ]

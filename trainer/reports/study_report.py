@@ -202,6 +202,8 @@ def _test_json(results: StudyResults) -> dict[str, Any]:
             "start": str(study.start),
         },
         "ks": list(study.ks),
+        "primary": study.primary,
+        "break_even": [one._asdict() for one in results.break_even()],
         "grid": results.tuning(),
         "start": {name: _test_figures(results, arm.name) for name, arm in starts.items()},
         "arms": arms,
@@ -270,9 +272,16 @@ def report_record(study: Study) -> dict[str, Any]:
 
 def _title(results: StudyResults) -> str:
     study, problems = results.study, len(results.problems)
+    if study.test.evaluations:
+        return f"{study.name}: {problems} test tasks, {study.test.evaluations} evaluations a search"
     if study.test.tasks:
         return f"{study.name}: {problems} test tasks, answered"
     return f"{study.name}: {problems} problems, {study.evaluations} evaluations a search"
+
+
+def _answers(study: Study) -> str:
+    """Return what figures by k are of."""
+    return "searches' answers" if study.test.evaluations else "i.i.d. answers"
 
 
 def _tables(results: StudyResults) -> Iterator[_Table]:
@@ -282,11 +291,11 @@ def _tables(results: StudyResults) -> Iterator[_Table]:
     if results.costs():
         yield _break_even_table(results)
     grid = [
-        [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['score']:.4f}",
-         "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
+        [name, f"{point['learning_rate']:g}", f"{point['kl']:g}", f"{point['temperature']:g}",
+         f"{point['score']:.4f}", "chosen" if point["chosen"] else "diverged" if point["diverged"] else ""]
         for name, points in results.tuning().items() for point in points
     ]  # fmt: skip
-    yield ["arm", "learning rate", "KL", "validation score", ""], grid
+    yield ["arm", "learning rate", "KL", "temperature", "validation score", ""], grid
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -387,7 +396,8 @@ def _cost_table(results: StudyResults) -> _Table:
         ]
         lines.append([name, training, searches, *different])
     spent = ["one training", "searches of one seed"]
-    of_answers = ["diversity of i.i.d. answers", "distinct i.i.d. answers"]
+    answers = _answers(results.study)
+    of_answers = [f"diversity of {answers}", f"distinct {answers}"]
     return (["", *spent, *of_answers, *["their hypervolume"] * has_volume], lines)
 
 
@@ -423,7 +433,7 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         ]
         if curves and figure != "pair_at_k":
             path = folder / f"{figure.replace('_', '-')}.png"
-            above = f"{title} of i.i.d. answers, {results.study.name}"
+            above = f"{title} of {_answers(results.study)}, {results.study.name}"
             write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
             yield path
     if panels := _solved_curves(results):

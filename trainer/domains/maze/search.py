@@ -10,8 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from evovpo.analysis.statistics import Array
 from evovpo.config import SearchConfig
-from evovpo.judging.measure import JudgedAnswer
+from evovpo.judging.measure import JudgedAnswer, measure
 from evovpo.prompts.request import Answer, PromptRequest
 from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
 from evovpo.search.search import SearchState
@@ -157,6 +158,34 @@ def search_mazes(
                 if not prompt.has_model:
                     one.tell(prompt, 0, None, [])
     return [MazeRoutes(one.routes, one.tokens) for one in running]
+
+
+def search_row(found: MazeRoutes, ks: Sequence[int]) -> dict[str, Any]:
+    """Return the figures of the first k routes, and after how many two are together right on everything."""
+    at_k: dict[str, dict[str, float]] = {}
+    for k in ks:
+        for figure, values in measure([[route] for route in found.routes[:k]]).by_k([k]).items():
+            at_k.setdefault(figure, {})[str(k)] = round(float(values[0]), 5)
+    whole = measure([[route] for route in found.routes])
+    solved = _solved_after(whole.rewards_C_m_D[:, 0])
+    return {
+        **at_k,
+        **{name: getattr(whole, name) for name in ("distinct_share", "diversity", "hypervolume")},
+        "faulty_completions": whole.faults,
+        "evaluations": len(found.routes),
+        "solved_after": solved,
+        "is_right": solved is not None,
+        "tokens": found.tokens,
+    }
+
+
+def _solved_after(rewards_N_D: Array) -> int | None:
+    """Return after how many routes two of them are right on every component; None if no two are."""
+    right_N_D = rewards_N_D >= 1.0
+    for last, right_D in enumerate(right_N_D):
+        if (right_N_D[: last + 1] | right_D).all(axis=1).any():
+            return last + 1
+    return None
 
 
 def _seed(seed: int, number: int) -> int:
