@@ -289,16 +289,15 @@ class StoreConfig(Section):
 class RunConfig(Section):
     """Seed and origin of a run."""
 
+    gone: ClassVar[Mapping[str, str]] = {
+        "archipelago": "a search is one process: raise search.in_flight and sandbox.workers for more speed"
+    }
     seed: Count = 0
     """Source of all randomness; change it for an independent repetition."""
     origin: str | None = None
     """Run whose best programs are additional starting programs (--from)."""
     programs: tuple[str, ...] = ()
     """Ids of those programs; chosen when the run starts."""
-    archipelago: str | None = None
-    """Name of a search in several processes: runs with the same name, store and problem exchange programs, as
-    islands do.
-    """
 
 
 class Config(Tree):
@@ -339,11 +338,6 @@ class Config(Tree):
             raise ConfigError(
                 f"proposer.model is {self.proposer.model!r} and there are [[models]] ({', '.join(names)}); "
                 "give one of the two"
-            )
-        if self.run.archipelago and self.search.strategy != "islands":
-            raise ConfigError(
-                f"run.archipelago is {self.run.archipelago!r} with search.strategy {self.search.strategy}; "
-                "only islands take over programs of other runs: leave it out, or set the strategy to islands"
             )
         if self.budget.money and not any(model.has_price for model in self.models):
             raise ConfigError(

@@ -23,7 +23,7 @@ from evovpo.runs.group import Found, GroupJudge
 from evovpo.sandbox.openings import what_is_missing
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.types import Evaluation, Program, Prompt, Rollout, RunStatus, Sampling, Status, Tell
+from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
@@ -80,8 +80,6 @@ class Driver:
     """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
     is_interrupted: Callable[[], bool] = lambda: False
     """Asked about once a second; once true, nothing more is asked."""
-    arrivals: Callable[[], Sequence[tuple[Program, Evaluation]]] = lambda: ()
-    """Programs that other runs judged and this one takes over; asked for about once a second."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
@@ -121,8 +119,7 @@ class Driver:
             reopened = self.search.tickets.open
             try:
                 while True:
-                    if self._look():
-                        await self._welcome()
+                    self._look()
                     await self._ask(sampling, reopened)
                     if not (self._waiting or self._arrived) or self.search.is_over:
                         break
@@ -235,22 +232,11 @@ class Driver:
             judging.add_done_callback(lambda ended: self._news.set())
             self._arrived.append(_Arrival(prompt, rollouts, judging, time.monotonic()))
 
-    def _look(self) -> bool:
-        """Notice that somebody interrupted the run; return whether it was time to look."""
-        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
-            return False
-        self._looked_at = time.monotonic()
-        self._is_paused = self.is_interrupted()
-        return True
-
-    async def _welcome(self) -> None:
-        """Add programs of other runs, without running them again."""
-        arrived = dict(self.arrivals()) if self.search.tells else {}
-        if arrived:
-            self.known |= {program.id: evaluation for program, evaluation in arrived.items()}
-            prompt = self.search.welcome([*arrived])
-            self.journal.add_prompt(prompt)
-            self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
+    def _look(self) -> None:
+        """Notice that somebody interrupted the run."""
+        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = time.monotonic()
+            self._is_paused = self.is_interrupted()
 
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
         """Store and apply a judged group, one tell a rollout."""

@@ -166,14 +166,12 @@ def replay(
             except SearchError as error:
                 raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
             continue
-        if event.sequence < older_asks:
+        # Earlier versions also asked for programs that another run had judged.
+        is_from_elsewhere = event.kind is PromptKind.SEED and event.sequence > 0
+        if event.sequence < older_asks or is_from_elsewhere:
             search.take_over(event)
             continue
-        comes = event.kind is PromptKind.SEED and event.sequence > 0  # from another run, whatever that did
-        if event.kind is PromptKind.SHORTEN:
-            ask = search.shorten()
-        else:
-            ask = search.welcome(event.proposals) if comes else search.ask()
+        ask = search.shorten() if event.kind is PromptKind.SHORTEN else search.ask()
         if ask != event:
             raise ReplayError(
                 f"ask {event.sequence} (event {number}) comes out differently than stored: "

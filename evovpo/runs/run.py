@@ -20,7 +20,6 @@ from evovpo.judging.executors import open_executor, programs_at_once
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import LearningProposer, Proposer
-from evovpo.runs.archipelago import Archipelago
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
@@ -195,7 +194,6 @@ def _drive(
                 workers=programs_at_once(config),
                 keep=SnapshotKeeper(store, search).look,
                 is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
-                arrivals=Archipelago(store, search, config.run.archipelago).arrivals,
             )
             status = asyncio.run(_run_and_close(driver, proposer))
             seconds = time.monotonic() - started

@@ -6,7 +6,6 @@ number of the ask), so replaying a stored history rebuilds the same state.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -172,13 +171,6 @@ class SearchState(Standing):
         """Hold the next ticket as an earlier version's search made it; its replies are told as usual."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
-
-    def welcome(self, programs: Sequence[Program]) -> Prompt:
-        """Return a ticket with programs of another run, for the next island in turn; outside the budget."""
-        sequence = len(self.tickets)
-        rng, island = np.random.default_rng([self._seed, sequence]), sequence % len(self.population.islands)
-        shown = tuple(programs)
-        return self.tickets.issue(PromptKind.SEED, rng, self.tells, answers=0, island=island, proposals=shown)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return whether its programs were kept.

@@ -95,9 +95,6 @@ SEEN: dict[str, tuple[str, str]] = {
     "run.seed": ("integration/test_parts.py", "test_what_cannot_be_changed_is_refused_and_nothing_is_stored"),
     "run.origin": ("integration/test_parts.py", "test_a_run_begins_with_the_best_programs_of_another_and_replays"),
     "run.programs": ("integration/test_parts.py", "test_a_run_begins_with_the_best_programs_of_another_and_replays"),
-    "run.archipelago": (
-        "integration/test_archipelago.py", "test_runs_by_themselves_and_of_another_name_take_nothing"
-    ),
     "budget.tokens": (SERVERS, "test_a_run_stops_when_its_tokens_are_used_and_what_was_under_way_is_told"),
     "budget.money": ("unit/test_bandit.py", "test_a_budget_of_money_ends_with_the_money"),
     "models.name": (HERE, "test_settings_of_the_proposer_reach_its_client"),

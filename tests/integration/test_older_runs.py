@@ -5,14 +5,17 @@ import logging
 import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
+from toy_runs import HARD, source
 
-from evovpo.config import GONE_STRATEGIES
+from evovpo.config import GONE_STRATEGIES, Config
 from evovpo.runs.replay import rebuild, verify
-from evovpo.runs.run import resume
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.store.database import upgrade
-from evovpo.types import Prompt
+from evovpo.types import Program, Prompt, PromptKind
 
 OLDER = Path(__file__).parents[1] / "golden" / "store_0007.sql.gz"
 """Written by the version before the search learned how to ask: 40 of 60 evaluations, then paused."""
@@ -72,3 +75,17 @@ def test_a_run_of_a_strategy_that_is_gone_goes_on_with_islands(url: str, strateg
         found = rebuild("older", store)
     assert found.is_older
     assert found.config.search.strategy == "islands"
+
+
+def test_programs_that_an_earlier_version_took_from_another_run_are_replayed(tmp_path: Path) -> None:
+    settings = Config().changed(search={"evaluations": 8, "rollouts": 2}, proposer={"name": "random"})
+    with Store.open(str(tmp_path / "runs.db")) as store:
+        start(RunRequest(HARD, settings, run_id="one"), store)
+        search = rebuild("one", store).search
+        came = (Program(source("'late'")), Program(source("'later'")))
+        rng = np.random.default_rng(0)
+        asked = search.tickets.issue(PromptKind.SEED, rng, search.tells, answers=0, proposals=came)
+        store.add_prompt(asked)
+        again = rebuild("one", store).search
+        assert again.tickets.open == [(asked, (0,))]
+        assert again.proposed == search.proposed

@@ -224,6 +224,7 @@ def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> No
         models=(ModelConfig(**model),),
     )
     del stored["search"]["beam"]
+    del stored["run"]["archipelago"]
     assert Config.load(None, None, stored) == config
     assert Config.from_json('{"evaluator": {"cascade": false}}').evaluator.thresholds == ()
 
