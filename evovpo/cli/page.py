@@ -39,17 +39,10 @@ def serve(
     ] = "127.0.0.1",
     report: Annotated[str | None, option("FILE|SUITE", "Batch whose report the page shows too.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
-    allow_actions: Annotated[
-        bool,
-        typer.Option(
-            "--allow-actions",
-            help="Let the page stop and resume runs and choose the served policy version.",
-        ),
-    ] = False,
 ) -> None:
     """Show all runs of a store in the browser, live and afterwards.
 
-    Prints the address. The page is read-only unless --allow-actions is given. Ctrl-C stops the server.
+    Prints the address. The page is read-only. Ctrl-C stops the server.
 
     [dim]Examples:[/dim]
 
@@ -70,7 +63,7 @@ def serve(
     from evovpo.page.page_server import serve as serve_page
     from evovpo.page.page_store import Source
 
-    token = secrets.token_urlsafe(18) if allow_actions or needs_token(host) else None
+    token = secrets.token_urlsafe(18) if needs_token(host) else None
 
     def ready(address: str) -> None:
         say(address)
@@ -83,7 +76,7 @@ def serve(
         live = LiveReport(partial(batch_report, report, store_url))
     source = Source(store_url)
     with contextlib.closing(source), contextlib.suppress(KeyboardInterrupt):
-        app = application(source, token, allow_actions=allow_actions, report=live)
+        app = application(source, token, live)
         serve_page(app, host, port, token, ready)
 
 

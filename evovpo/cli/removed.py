@@ -13,6 +13,7 @@ _REMOVED = {
         [("import-tasks", "humaneval"), ("import-tasks", "mbpp"), ("import-tasks", "psb2")],
         "write rows of inputs and output as a JSON Lines file, and use: evovpo new NAME --from FILE.jsonl",
     ),
+    ("serve", "--allow-actions"): "the page only reads: stop runs with Ctrl-C, then evovpo resume",
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",
     ("retrain", "--anyway"): "training is no longer refused: leave it out",

@@ -11,13 +11,9 @@ import pwd
 import re
 import secrets
 import socket
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import h11
 import uvicorn
@@ -29,13 +25,12 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from evovpo.errors import ConfigError, RunHeldError, StoreError
+from evovpo.errors import ConfigError, StoreError
 from evovpo.page import read_api
 from evovpo.page.export import ASSETS, SCRIPTS
 from evovpo.page.page_store import Source
 from evovpo.page.read_api import MOST_ROWS, SORTS, NotStoredError, Record
 from evovpo.page.reports import LiveReport
-from evovpo.store.database import STORE_VARIABLE
 from evovpo.types import MEMORISED, ParseStatus, RunStatus, Status
 
 _FILES = {"/": "index.html", **{f"/{name}": name for name in ("page.css", *SCRIPTS)}}
@@ -127,20 +122,16 @@ class _TimedConnection(H11Protocol):
         self._deadline = None
 
 
-def application(
-    source: Source, token: str | None = None, *, allow_actions: bool = False, report: LiveReport | None = None
-) -> Starlette:
+def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
     """Return the web application over a store, and perhaps the report of a batch or a study.
 
     With a token every request must bring it: as `?token=` once, which a cookie then keeps, or as a bearer.
     Without one, only requests that were sent to this machine by name are answered, so that a page from
-    elsewhere cannot read the store by a name of its own for this address. Actions need a token too.
+    elsewhere cannot read the store by a name of its own for this address.
     """
-    if allow_actions and not token:
-        raise ConfigError("actions on the page need a token; expected one beside --allow-actions")
     queries: _Queries = {
         **_QUERIES,
-        "/api/page": (lambda _: {"actions": allow_actions, "report": report is not None}, {}),
+        "/api/page": (lambda _: {"report": report is not None}, {}),
         "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
         "/metrics": (_metrics, {}),
         "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
@@ -149,8 +140,6 @@ def application(
         *(Route(path, partial(_file, ASSETS / name)) for path, name in _FILES.items()),
         *(Route(path, _answer(source, *query)) for path, query in queries.items()),
     ]
-    if allow_actions:
-        routes += [Route(path, _answer(source, act, {}), methods=["POST"]) for path, act in _ACTIONS.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, token))
     return app
@@ -165,11 +154,6 @@ async def _guard(token: str | None, request: Request, call_next: RequestResponse
 
 def _refusal(token: str | None, request: Request) -> Response | None:
     """Return the answer for who may not ask, or that keeps a token that came in the address."""
-    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
-    # Browsers tell the site to trustworthy addresses only, and the origin to all.
-    own_origin = not origin or origin.rpartition("//")[2] == request.headers.get("host")
-    if request.method != "GET" and not (site == "same-origin" if site else own_origin):
-        return _error(403, "an action must come from this page itself")
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         return None if is_local(host) else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
@@ -239,7 +223,7 @@ class BadRequestError(ValueError):
     """An invalid query parameter."""
 
 
-_STATUSES = {BadRequestError: 400, NotStoredError: 404, RunHeldError: 409}
+_STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
@@ -267,37 +251,6 @@ def _metrics(source: Source) -> Response:
     return Response(exposition(source.store()), media_type="text/plain; version=0.0.4")
 
 
-def _stop(source: Source, run_id: str) -> Record:
-    run = read_api.head_of(source, run_id).run
-    if not source.store().interrupt(run.id):
-        raise RunHeldError(f"run {run.id} is {run.status}; only one that is running can be stopped")
-    return {"run": run.id, "status": RunStatus.INTERRUPTED}
-
-
-def _resume(source: Source, run_id: str) -> Record:
-    """Resume a run in its own process, which outlives this one and reports on its standard error."""
-    run = read_api.head_of(source, run_id).run
-    if run.status.is_finished or run.status is RunStatus.RUNNING:
-        raise RunHeldError(f"run {run.id} is {run.status}; only one that is interrupted or failed can go on")
-    command = [sys.executable, "-P", "-m", "evovpo", "resume", run.id]
-    # Command lines are for everybody to read, and the address may hold a password.
-    environment = {**os.environ, STORE_VARIABLE: source.given}
-    options: dict[str, Any] = {
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.DEVNULL,
-        "start_new_session": True,
-        "env": environment,
-    }
-    threading.Thread(target=subprocess.run, args=(command,), kwargs=options, daemon=True).start()
-    return {"run": run.id, "status": RunStatus.RUNNING}
-
-
-def _serve(source: Source, number: int) -> Record:
-    if number not in [version.number for version in source.store().policy_versions()]:
-        raise NotStoredError(f"no policy version {number} is stored; /api/policies lists those that are")
-    return {"served": number, "changed": source.store().serve(number, "chosen on the page")}
-
-
 _COUNT = range(10**9 + 1)
 _PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)}
 _SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
@@ -312,11 +265,6 @@ _QUERIES: _Queries = {
     "/api/policies": (read_api.policies_record, {}),
 }
 """What the read API answers: by path, the function and its parameters."""
-_ACTIONS: dict[str, Callable[..., Record]] = {
-    "/api/runs/{run_id}/stop": _stop,
-    "/api/runs/{run_id}/resume": _resume,
-    "/api/policies/{number:int}/serve": _serve,
-}
 
 
 def _error(status: int, message: str) -> Response:

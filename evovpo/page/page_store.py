@@ -26,11 +26,9 @@ class Source:
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
         """Open nothing yet. Raises StoreError if `url` is no address of a database."""
         parsed = parse_url(url)
-        self.given = parsed.render_as_string(hide_password=False)
-        """The store's address with its password, as every other command opens it."""
         patience = {**_PATIENCE.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
-        """The same with this page's patience."""
+        """The store's address with its password and this page's patience."""
         self._update_seconds = update_seconds
         self._lock = threading.RLock()
         self._store: Store | None = None

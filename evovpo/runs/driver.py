@@ -27,8 +27,6 @@ from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Statu
 
 _QUIET_SECONDS = 10.0
 """How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
-_LOOK_SECONDS = 1.0
-"""How often `is_interrupted` is asked."""
 _ASKS_AT_ONCE = 64
 """Consecutive asks after which earlier requests continue and their replies are told first."""
 _SAME_FAULTS = 20
@@ -78,8 +76,6 @@ class Driver:
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     keep: Callable[[bool], None] = lambda is_at_end: None
     """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
-    is_interrupted: Callable[[], bool] = lambda: False
-    """Asked about once a second; once true, nothing more is asked."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
@@ -87,8 +83,6 @@ class Driver:
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     """Something ended since it was last waited for: so that no wait costs more with more requests open."""
     _told_at: float = field(default_factory=time.monotonic)
-    _looked_at: float = field(default_factory=time.monotonic)
-    _is_paused: bool = False
     _faults: list[str] = field(default_factory=list)
     """What an evaluator of its own said of the latest programs that all failed alike."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
@@ -107,8 +101,7 @@ class Driver:
         """Search until solved, stopped or the budget is used; return how it ended.
 
         A proposer whose own budget is used up (`BudgetError`) ends the run: what is under way is told,
-        nothing more is asked. Once somebody interrupted it, it is left as interrupted, with nothing
-        under way.
+        nothing more is asked.
         Cancelling leaves open tickets in the store; a later run takes them up again.
         Raises `SandboxError` if none of the problem's starting programs can be judged.
         """
@@ -119,7 +112,6 @@ class Driver:
             reopened = self.search.tickets.open
             try:
                 while True:
-                    self._look()
                     await self._ask(sampling, reopened)
                     if not (self._waiting or self._arrived) or self.search.is_over:
                         break
@@ -139,8 +131,6 @@ class Driver:
                 self.journal.add_prompt(asked)
                 self._commit(self._groups.tells(asked, [None], await self._groups.find(asked, [None])))
         self.keep(True)
-        if self._is_paused and not (self.search.is_over or self.stop_reason):
-            return RunStatus.INTERRUPTED
         if self.search.is_solved:
             return RunStatus.SOLVED
         self.stop_reason = self.stop_reason or self.search.stop_reason
@@ -189,7 +179,7 @@ class Driver:
         requests go on meanwhile, and as many groups may wait for their judgement as requests may be open.
         """
         most, arrived = self.config.search.in_flight, self._arrived
-        if self.search.is_over or self._is_paused or self.stop_reason or (arrived and arrived[0].patience()):
+        if self.search.is_over or self.stop_reason or (arrived and arrived[0].patience()):
             return False
         return len(self._waiting) < most and len(arrived) < most
 
@@ -231,12 +221,6 @@ class Driver:
             judging = asyncio.create_task(self._groups.find(prompt, rollouts))
             judging.add_done_callback(lambda ended: self._news.set())
             self._arrived.append(_Arrival(prompt, rollouts, judging, time.monotonic()))
-
-    def _look(self) -> None:
-        """Notice that somebody interrupted the run."""
-        if time.monotonic() - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = time.monotonic()
-            self._is_paused = self.is_interrupted()
 
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
         """Store and apply a judged group, one tell a rollout."""

@@ -193,7 +193,6 @@ def _drive(
                 on_tell=on_tell,
                 workers=programs_at_once(config),
                 keep=SnapshotKeeper(store, search).look,
-                is_interrupted=lambda: store.run(search.run_id).status is RunStatus.INTERRUPTED,
             )
             status = asyncio.run(_run_and_close(driver, proposer))
             seconds = time.monotonic() - started

@@ -20,8 +20,6 @@ from evovpo.errors import StoreError
 from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
-STORE_VARIABLE = "EVOVPO_STORE"
-"""Environment variable of an address, which unlike an argument no other user can read."""
 BUSY_SECONDS = 60.0
 """How long a write waits for other processes' writes; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05

@@ -121,15 +121,6 @@ class Runs(Database):
 
     set_run_status = writing(_set_status)
 
-    @writing
-    def interrupt(self, connection: Connection, run_id: str) -> bool:
-        """Ask the process that works on a run to stop; return False if there is none."""
-        is_searched = runs.c.id == run_id, run_events.c.status == RunStatus.RUNNING
-        if connection.execute(with_status().where(*is_searched)).first() is None:
-            return False
-        self._set_status(connection, run_id, RunStatus.INTERRUPTED)
-        return True
-
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
         """Return a run with its latest status, by id or by a prefix that only one id has.

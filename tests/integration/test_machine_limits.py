@@ -164,34 +164,6 @@ def test_an_unknown_program_is_not_found_and_closes_no_store(impatient: tuple[st
     assert asked(f"{impatient[0]}api/runs/run-a/lineage?program=nope") == 404
 
 
-def test_a_run_that_the_page_takes_up_has_its_password_on_no_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("httpx")
-    from starlette.testclient import TestClient
-
-    from evovpo.page.page_server import application
-
-    path, said = tmp_path / "runs.db", tmp_path / "said"
-    with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        store.set_run_status("run-a", RunStatus.INTERRUPTED, None)
-    script = tmp_path / "python"
-    script.write_text(f'#!/bin/sh\necho "$*|$EVOVPO_STORE" > {said}.new\nmv {said}.new {said}\n')
-    script.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(script))
-    source = Source(str(path))
-    source.given = url = f"sqlite:///{path}?password=hidden-one"
-    app = application(source, "secret", allow_actions=True)
-    client = TestClient(app, base_url="http://localhost", headers={"authorization": "Bearer secret"})
-    assert client.post("/api/runs/run-a/resume").status_code == 200
-    wait_until(said.exists)
-    arguments, _, given = said.read_text().strip().partition("|")
-    assert "hidden-one" not in arguments
-    assert given == url
-
-
 def test_a_store_is_named_by_a_variable_too(store_file: Path) -> None:
     with running("runs", env={**os.environ, "EVOVPO_STORE": str(store_file)}) as process:
         assert "run-a" in process.communicate(timeout=LONG)[0]

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -56,7 +55,6 @@ from evovpo.page.page_store import Source
 from evovpo.page.read_api import Record
 from evovpo.page.reports import LiveReport, report, table
 from evovpo.reports.pictures import COLOURS
-from evovpo.runs import driver
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
@@ -442,10 +440,10 @@ def test_a_report_is_shown_and_made_again_when_it_has_rested(path: Path) -> None
         assert get(client, "/api/report", 503)["error"] == "the report cannot be made now: no such file"
         broken.clear()
         assert get(client, "/api/report")["report"]["ended"] == [3, 9]
-        assert get(client, "/api/page") == {"actions": False, "report": True}
+        assert get(client, "/api/page") == {"report": True}
     with asking(str(path)) as without:
         assert get(without, "/api/report") == {"report": None}
-        assert get(without, "/api/page") == {"actions": False, "report": False}
+        assert get(without, "/api/page") == {"report": False}
 
 
 def test_a_long_run_is_read_over_several_looks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -613,62 +611,9 @@ def test_a_token_is_asked_for_and_kept_in_a_cookie(path: Path) -> None:
     assert client.get("/api/runs").status_code == 200
 
 
-def test_nothing_can_be_changed_unless_actions_are_allowed(client: TestClient, path: Path) -> None:
-    for action in ("policies/0/serve", "runs/run-a/stop", "runs/run-a/resume"):
-        assert client.post(f"/api/{action}").status_code == 404
-        assert client.get(f"/api/{action}").status_code == 404
-    with pytest.raises(ConfigError, match="need a token"):
-        application(Source(str(path)), allow_actions=True)
-
-
-def test_an_allowed_action_is_recorded_and_comes_from_the_page_alone(path: Path) -> None:
-    with Store.open(str(path)) as store:
-        store.add_policy_version(PolicyVersion(0, None, "built-in"))
-    app = application(Source(str(path)), "secret", allow_actions=True)
-    client = TestClient(app, base_url="http://localhost", headers={"authorization": "Bearer secret"})
-    foreign = client.post("/api/policies/0/serve", headers={"sec-fetch-site": "cross-site"})
-    assert foreign.status_code == 403
-    assert client.post("/api/policies/0/serve").json() == {"served": 0, "changed": True}
-    assert client.post("/api/policies/7/serve").status_code == 404
-    with Store.open(str(path)) as store:
-        assert [(event.number, event.detail) for event in store.policy_events()] == [
-            (0, "chosen on the page")
-        ]
-
-
-def test_a_run_is_stopped_and_resumed_from_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_LOOK_SECONDS", 0.0)
-    path = tmp_path / "runs.db"
-    settings = Config().changed(
-        search={"evaluations": 48, "rollouts": 2, "in_flight": 1}, proposer={"name": "random"}
-    )
-    settings = settings.changed(search={"stop_when_solved": False})
-    with (
-        contextlib.closing(Source(str(path))) as source,
-        Store.open(str(path)) as store,
-    ):
-        app = application(source, "secret", allow_actions=True)
-        client = TestClient(app, base_url="http://localhost", headers={"authorization": "Bearer secret"})
-
-        def stop(progress: driver.Progress) -> None:
-            if progress.search.proposed:
-                client.post("/api/runs/one/stop")
-
-        outcome = start(RunRequest(TOY, settings, run_id="one"), store, on_tell=stop)
-        assert (outcome.status, store.run("one").status) == ("interrupted", RunStatus.INTERRUPTED)
-        assert 0 < outcome.evaluations < 48
-        stopped_twice = client.post("/api/runs/one/stop")
-        assert stopped_twice.status_code == 409
-        assert "run one is interrupted; only one that is running" in stopped_twice.json()["error"]
-        assert client.post("/api/runs/two/stop").status_code == 404
-        assert client.post("/api/runs/one/resume").json() == {"run": "one", "status": "running"}
-        while not store.run("one").status.is_finished:
-            time.sleep(0.05)
-        assert store.run_summary("one").proposed >= 48
-        assert client.post("/api/runs/one/resume").status_code == 409
-        events = store.query("SELECT status FROM run_events WHERE run_id = 'one' ORDER BY number")
-        assert [event["status"] for event in events][:2] == ["running", "interrupted"]
-        assert [event["status"] for event in events][-2:] == ["running", "exhausted"]
+def test_nothing_can_be_changed(client: TestClient) -> None:
+    for path in ("/api/policies", "/api/runs/run-a"):
+        assert client.post(path).status_code == 405
 
 
 def test_every_answer_tells_browsers_to_run_nothing_else(client: TestClient) -> None:

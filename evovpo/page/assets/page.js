@@ -51,14 +51,6 @@ async function read(path, query = {}) {
   }
 }
 
-// Have the server do something, and draw what came of it.
-async function act(path, question) {
-  if (!confirm(question)) return;
-  const answer = await fetch(path, { method: "POST" });
-  if (!answer.ok) alert(visible((await answer.json()).error));
-  show();
-}
-
 function readStored(path, query) {
   const found = page.answers[path];
   if (!found) throw new Error("this is not in the exported file; evovpo serve shows all of a store");

@@ -19,8 +19,6 @@ const rate = (run) => (lasted(run) > 0 && !(isRunning(run) && sinceChanged(run) 
 const merit = (score, meanReward) => (isNone(score) ? reward(meanReward) : number(score, 6));
 const link = (path, text, query) => el("a", { href: address(path, query) }, text);
 const programLink = (id, run, text) => id && link(["program", id], text || id.slice(0, 8), { run });
-const action = (name, path, question) =>
-  page.about.actions && el("button", { type: "button", "data-key": path, onclick: () => act(path, question) }, name);
 const counted = (evaluations) => `${number(evaluations)} evaluation${evaluations === 1 ? "" : "s"}`;
 const quiet = (...content) => el("p", { class: "quiet" }, content);
 const filters = (...content) => el("div", { class: "filters" }, content);
@@ -406,8 +404,6 @@ const runView = {
         !isRead(run) && ` · reading: ${number(run.read[0])} of ${number(run.read[1])} replies`),
       isRunning(run) && el("p", {}, el("meter", { value: run.evaluations, max: run.budget, "aria-label": "evaluations of the budget" }),
         rate(run) > 0 && ` about ${spent((run.budget - run.evaluations) / rate(run))} left`),
-      isRunning(run) && action("Stop", api("runs", run.id, "stop"), "Stop this run? What is under way is finished; it can be resumed."),
-      ["interrupted", "failed"].includes(run.status) && action("Resume", api("runs", run.id, "resume"), "Resume this run on this machine?"),
       tabs(run.id, tab), (TABS[tab] || overview)(more, query, run)];
   },
 };
@@ -533,9 +529,7 @@ const policiesView = {
         figures("policy", (one) => `${one.number}${one.number === served ? " (served)" : ""}`), figures("from", "parent"),
         figures("steps", (one) => metricOf(one, "steps")),
         figures("best@1 of the parent", (one) => metricOf(one, "probe.parent.best_at_1")), figures("its own", (one) => metricOf(one, "probe.best_at_1")),
-        figures("difference [95 % interval]", gained), words("folder", (one) => (one.number ? el("span", { title: one.path }, one.path.split("/").slice(-2).join("/")) : "start model")),
-        ...(page.about.actions ? [words("follow", (one) => one.number !== served
-          && action("Serve", api("policies", one.number, "serve"), `Let searches follow policy ${one.number}?`))] : [])],
+        figures("difference [95 % interval]", gained), words("folder", (one) => (one.number ? el("span", { title: one.path }, one.path.split("/").slice(-2).join("/")) : "start model"))],
         "No policy version yet. The command evovpo retrain trains one from what is stored.")),
       probes.length > 0 && section("Before and after", el("p", {}, "Best mean reward of k answers, on problems outside the training: ",
         "a version beside its parent. The band is the 95 % interval of what it gained."), el("div", { class: "columns" }, probes)),
