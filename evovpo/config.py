@@ -112,7 +112,10 @@ class SamplingConfig(Section):
 class ProposerConfig(Section):
     """The model that proposes programs."""
 
-    gone: ClassVar[Mapping[str, str]] = {"threads": _CONSTANT}
+    gone: ClassVar[Mapping[str, str]] = {
+        "threads": _CONSTANT,
+        "ensemble": "models are drawn by models.weight; leave it out",
+    }
 
     name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
     """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
@@ -126,8 +129,6 @@ class ProposerConfig(Section):
     """URL of the server's API, for vLLM http://HOST:PORT/v1; its key is read from OPENAI_API_KEY."""
     endpoint: Literal["auto", "chat", "completions"] = "auto"
     """Server endpoint: chat, completions (plain text), or auto: chat for prompts with a system message."""
-    ensemble: Literal["weights", "bandit"] = "weights"
-    """How to choose among several [[models]]: by weight, or by improvement per token (a bandit)."""
     timeout_seconds: AboveZero = 120.0
     """Timeout of a request; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5

@@ -58,18 +58,6 @@ class PatientProposer(Protocol):
         """What is wrong with them, for people; empty if nothing is."""
 
 
-@runtime_checkable
-class LearningProposer(Protocol):
-    """A proposer that learns from the gains of its replies, to choose between models."""
-
-    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
-        """Take note of told rollouts, in the order of the tells and each once.
-
-        `gains` has for each rollout by how much it raised the best mean reward of the run, 0 if it did not.
-        On resume the stored rollouts are told again, before the first request.
-        """
-
-
 def rollout_id(prompt_id: str, index: int) -> str:
     """Return the id of reply number `index` to a prompt: the same whenever and by whom it is sampled."""
     return content_id(prompt_id, str(index))

@@ -13,6 +13,7 @@ gives one choice a request, reply i is that of a request with a seed made from t
 
 import asyncio
 import contextlib
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,8 +23,7 @@ from pathlib import Path
 from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
 from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
-from evovpo.proposers.bandit import Bandit, pick_weighted
-from evovpo.proposers.client import CHARACTERS_PER_TOKEN, Client
+from evovpo.proposers.client import Client
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
 from evovpo.proposers.http import check_model
 from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
@@ -36,7 +36,7 @@ class OpenAIProposer:
     """Samples from the server at `settings.base_url`, which offers its own weights as `settings.model`.
 
     `models` in place of that are one model with settings of its own, or several: each ticket goes to one
-    of them, chosen by weight or, with `ensemble="bandit"`, by what their replies were worth (`learned`).
+    of them, drawn by their weights from the ticket's seed.
 
     `version` is what to sample from (default: the server's own weights, as version 0), `follow` is called
     before every request for the version to use instead; both need a single model. An adapter that the server
@@ -77,9 +77,6 @@ class OpenAIProposer:
         self._settings = settings
         self._version = version or PolicyVersion(0, None, self._models[0].name)
         self._follow = follow
-        self._bandit = Bandit(list(self._clients)) if settings.ensemble == "bandit" else None
-        self._chosen: dict[str, str] = {}
-        """The model of each ticket, as far as a bandit has a say in it."""
         self._under_way: Counter[PolicyVersion] = Counter()
         self._left: set[PolicyVersion] = set()
         self._open: set[asyncio.Future[None]] = set()
@@ -103,17 +100,6 @@ class OpenAIProposer:
             model, seconds = client.model, self._settings.timeout_seconds
             await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
 
-    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
-        """Take note of what replies were worth; see `LearningProposer.learned`."""
-        if self._bandit is None:
-            return
-        for rollout, gain in zip(rollouts, gains, strict=True):
-            name = rollout.model or self._models[0].name
-            ids = rollout.token_ids
-            tokens = len(rollout.text) // CHARACTERS_PER_TOKEN if ids is None else len(ids)
-            self._chosen[rollout.prompt_id] = name
-            self._bandit.observe(name, gain, tokens)
-
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.
 
@@ -136,16 +122,11 @@ class OpenAIProposer:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.add(ended)
         self._under_way[version] += 1
-        model = self._model_for(prompt, len(indices))
+        model = pick_weighted(self._models, prompt.seed)
         own = Sampling(model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens)
         try:
             async with self._refusals.ticket():
                 replies = await self._sample(model, version, prompt, indices, own)
-        except BaseException:
-            if self._bandit is not None:
-                self._chosen.pop(prompt.id, None)
-                self._bandit.give_up(model.name, len(indices))
-            raise
         finally:
             self._under_way[version] -= 1
             self._open.discard(ended)
@@ -168,15 +149,6 @@ class OpenAIProposer:
         await asyncio.gather(*self._open)
         for client in self._clients.values():
             await client.aclose()
-
-    def _model_for(self, prompt: Prompt, replies: int) -> ModelConfig:
-        """Return the model of a ticket: the one that it went to before, or the chosen one."""
-        if self._bandit is None:
-            return self._models[pick_weighted([one.weight for one in self._models], prompt.seed)]
-        name = self._chosen.get(prompt.id)
-        if name not in self._clients:
-            name = self._chosen[prompt.id] = self._bandit.choose(replies)
-        return self._clients[name].model
 
     def _version_to_use(self) -> PolicyVersion:
         if self._follow is not None:
@@ -262,6 +234,11 @@ class OpenAIProposer:
                 await asyncio.to_thread(client.server.load, version)
             else:
                 await asyncio.to_thread(load_and_compare, client.server, version, warm_up)
+
+
+def pick_weighted(models: Sequence[ModelConfig], seed: int) -> ModelConfig:
+    """Return a model with probability proportional to its weight; the same for the same seed."""
+    return random.Random(f"model {seed}").choices(models, [model.weight for model in models])[0]
 
 
 def _refused(refused: RefusedError) -> tuple[ServerReply, float]:

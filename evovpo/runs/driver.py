@@ -18,7 +18,7 @@ from evovpo.analysis.scores import failure
 from evovpo.config import Config
 from evovpo.errors import BudgetError
 from evovpo.judging.evaluator import Judge
-from evovpo.proposers import LearningProposer, PatientProposer, Proposer
+from evovpo.proposers import PatientProposer, Proposer
 from evovpo.runs.group import Found, GroupJudge
 from evovpo.sandbox.openings import what_is_missing
 from evovpo.search.search import SearchState
@@ -225,8 +225,6 @@ class Driver:
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
         """Store and apply a judged group, one tell a rollout."""
         self._commit(self._groups.tells(prompt, rollouts, found))
-        if isinstance(self.proposer, LearningProposer):
-            self.proposer.learned(rollouts, self.search.gains[-len(rollouts) :])
 
     def _note_faults(self, tell: Tell) -> None:
         """Stop the run where an evaluator says the same fault of many programs, and of the first of all."""

@@ -19,7 +19,7 @@ from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor, programs_at_once
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
-from evovpo.proposers import LearningProposer, Proposer
+from evovpo.proposers import Proposer
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
@@ -29,7 +29,7 @@ from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.trust import asked_for, is_marked, mark, require, state_folder
-from evovpo.types import Problem, Run, RunPart, RunStatus, Tell, content_id
+from evovpo.types import Problem, Run, RunPart, RunStatus, content_id
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +180,6 @@ def _drive(
     started = time.monotonic()
     status, heldout = RunStatus.FAILED, None
     try:
-        _tell_again(proposer, search, store)
         judged = {item.program_id: item for item in request.judged}
         with open_executor(problem, config, request.scorer) as judge:
             driver = Driver(
@@ -227,15 +226,6 @@ async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
         return await driver.run()
     finally:
         await proposer.aclose()
-
-
-def _tell_again(proposer: Proposer, search: SearchState, store: Store) -> None:
-    """Tell a proposer that learns what the stored replies of a run were good for."""
-    if isinstance(proposer, LearningProposer) and search.tells:
-        tells = (event for event in store.history(search.run_id) if isinstance(event, Tell))
-        for tell, gain in zip(tells, search.gains, strict=True):
-            if tell.rollout is not None:
-                proposer.learned([tell.rollout], [gain])
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
-from evovpo.proposers import CheckedProposer, LearningProposer, Proposer
+from evovpo.proposers import CheckedProposer, Proposer
 from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
 from evovpo.proposers.limits import Spending, make_room
 from evovpo.proposers.local import LocalProposer
@@ -562,62 +562,6 @@ def test_requests_are_priced(url: str, calls: list[Call]) -> None:
     assert call.cost == (2.0 * call.prompt_tokens + 5.0 * call.completion_tokens) / 1e6
 
 
-def test_a_bandit_turns_to_the_model_whose_replies_improve(
-    url: str, calls: list[Call], two: list[ModelConfig]
-) -> None:
-    async def use(proposer: Proposer) -> list[str]:
-        assert isinstance(proposer, LearningProposer)
-        names = []
-        for number in range(24):
-            group = await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING)
-            proposer.learned(group, [0.3 if group[0].model == "base" else 0.0] * 2)
-            names.append(group[0].model)
-        return names
-
-    names = run_with(partial(make, url, calls, models=two, ensemble="bandit"), use)
-    assert names[:2] == ["base", "large"]
-    assert names.count("base") > 16
-
-
-def test_a_bandit_that_is_told_again_goes_on_as_it_would_have(url: str, two: list[ModelConfig]) -> None:
-    def gains(group: Sequence[Rollout]) -> list[float]:
-        return [len(rollout.text) % 3 / 10 for rollout in group]
-
-    async def whole(proposer: Proposer) -> list[list[Rollout]]:
-        assert isinstance(proposer, LearningProposer)
-        found = []
-        for number in range(12):
-            found.append(await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING))
-            proposer.learned(found[-1], gains(found[-1]))
-        return found
-
-    first = run_with(partial(make, url, [], models=two, ensemble="bandit"), whole)
-
-    async def resumed(proposer: Proposer) -> list[list[Rollout]]:
-        assert isinstance(proposer, LearningProposer)
-        for group in first[:6]:
-            for rollout, gain in zip(group, gains(group), strict=True):
-                proposer.learned([rollout], [gain])
-        found = []
-        for number in range(6, 12):
-            found.append(await proposer.propose(make_prompt(number, rollouts=2), range(2), SAMPLING))
-            proposer.learned(found[-1], gains(found[-1]))
-        return found
-
-    again = run_with(partial(make, url, [], models=two, ensemble="bandit"), resumed)
-    assert [[r.model for r in group] for group in again] == [[r.model for r in group] for group in first[6:]]
-
-
-def test_the_rest_of_a_ticket_goes_to_the_model_that_began_it(url: str, two: list[ModelConfig]) -> None:
-    async def use(proposer: Proposer) -> str:
-        assert isinstance(proposer, LearningProposer)
-        begun = (await proposer.propose(make_prompt(rollouts=2), [0], SAMPLING))[0]
-        proposer.learned([replace(begun, prompt_id="prompt7", model="large")], [0.0])
-        return (await proposer.propose(make_prompt(7, rollouts=2), [1], SAMPLING))[0].model
-
-    assert run_with(partial(make, url, [], models=two, ensemble="bandit"), use) == "large"
-
-
 def test_several_models_have_no_policy_versions(url: str, two: list[ModelConfig]) -> None:
     with pytest.raises(PolicyError, match="versions are of one model, and there are 2"):
         make(url, [], models=two, version=PolicyVersion(1, 0, "somewhere"))
@@ -955,7 +899,7 @@ def test_settings_that_cannot_be_kept_are_refused(settings: list[str], complaint
 def test_models_are_tables_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
     path.write_text(
-        '[proposer]\nname = "openai"\nensemble = "bandit"\n[[models]]\nname = "a"\nweight = 2\n'
+        '[proposer]\nname = "openai"\n[[models]]\nname = "a"\nweight = 2\n'
         '[[models]]\nname = "b"\nbase_url = "http://h/v1"\nprice_out = 0.5\n[budget]\nmoney = 2\n'
     )
     config = Config.load(path)

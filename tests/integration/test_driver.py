@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from plain_search import PLAIN, PlainFormat, judge
-from toy_runs import HARD, PROBLEM, OneByOne, evaluation, hashed_rewards, population, source, toy_script
+from toy_runs import HARD, PROBLEM, evaluation, hashed_rewards, population, source, toy_script
 
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.joining import join_language
@@ -17,7 +17,7 @@ from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import BudgetError, ReplayError, SandboxError
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Driver, Progress
-from evovpo.runs.replay import rebuild, replay, verify
+from evovpo.runs.replay import replay, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
 from evovpo.search.search import SearchState
@@ -437,55 +437,6 @@ def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path:
         again = resume("r", store, ScriptedProposer(fail))
         assert (again.stopped, again.evaluations) == (outcome.stopped, 12)
         assert store.run("r").status is RunStatus.STOPPED
-
-
-# Proposers that learn
-
-
-class Learning(ScriptedProposer):
-    """Keeps what it is told."""
-
-    def __init__(self, write: Callable[[Prompt, int], str]) -> None:
-        super().__init__(write)
-        self.told: list[tuple[str, float]] = []
-
-    def learned(self, rollouts: Sequence[Rollout], gains: Sequence[float]) -> None:
-        """Keep it."""
-        self.told += [(rollout.id, gain) for rollout, gain in zip(rollouts, gains, strict=True)]
-
-
-@pytest.mark.slow
-def test_a_proposer_that_learns_is_told_every_reply_with_its_gain_also_on_resume(
-    tmp_path: Path,
-) -> None:
-    settings = with_search(evaluations=60).changed(
-        proposer=SETTINGS.proposer.changed(name="scripted"),
-        sandbox=SandboxConfig(workers=1),
-    )
-    whole = Learning(toy_script())
-    with Store.open(str(tmp_path / "whole.db")) as store:
-        start(RunRequest(HARD, settings, run_id="r"), store, whole)
-        search = rebuild("r", store)[0]
-        replies = [event for event in store.history("r") if isinstance(event, Tell)]
-        assert [rollout for rollout, _ in whole.told] == [tell.rollout.id for tell in replies if tell.rollout]
-        assert sum(search.gains) == pytest.approx(search.best.evaluation.mean_reward if search.best else 0.0)
-        assert [gain for _, gain in whole.told] == [
-            gain for tell, gain in zip(replies, search.gains, strict=True) if tell.rollout
-        ]
-    assert max(gain for _, gain in whole.told) > 0.0
-
-    class Killed(OneByOne):
-        def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-            if order == 13:
-                raise KeyboardInterrupt
-            return super().add_tell(run_id, tell, order)
-
-    with Killed.open(str(tmp_path / "killed.db")) as store, pytest.raises(KeyboardInterrupt):
-        start(RunRequest(HARD, settings, run_id="r"), store, Learning(toy_script()))
-    later = Learning(toy_script())
-    with Store.open(str(tmp_path / "killed.db")) as store:
-        resume("r", store, later)
-    assert later.told == whole.told
 
 
 # Kinds of tickets beside programs

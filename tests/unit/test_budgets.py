@@ -1,111 +1,26 @@
-"""Choosing between models, and the limits on requests: worked by hand, and against slow versions."""
+"""Choosing between models, and budgets."""
 
 import asyncio
-import math
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.config import BudgetConfig
+from evovpo.config import BudgetConfig, ModelConfig
 from evovpo.errors import BudgetError
-from evovpo.proposers.bandit import Bandit, pick_weighted
 from evovpo.proposers.limits import Bucket, Budget, Spending
+from evovpo.proposers.openai import pick_weighted
 
 # Weights
 
 
 def test_models_are_picked_in_proportion_to_their_weights() -> None:
-    counts = Counter(pick_weighted([3.0, 1.0], seed) for seed in range(4000))
-    assert counts[0] / 4000 == pytest.approx(0.75, abs=0.03)
-    assert counts[0] + counts[1] == 4000
-
-
-def test_the_same_seed_picks_the_same_model() -> None:
-    assert [pick_weighted([1.0, 1.0], seed) for seed in range(50)] == [
-        pick_weighted([5.0, 5.0], seed) for seed in range(50)
-    ]
-
-
-# The bandit
-
-
-def test_models_that_were_never_asked_come_first_in_their_order() -> None:
-    bandit = Bandit(["a", "b", "c"])
-    assert [bandit.choose() for _ in range(3)] == ["a", "b", "c"]
-
-
-def test_values_are_gain_by_token() -> None:
-    bandit = Bandit(["a", "b"])
-    bandit.observe("a", 0.5, 100)
-    bandit.observe("a", 0.0, 300)
-    bandit.observe("b", 0.1, 10)
-    assert bandit.values == {"a": 0.5 / 400, "b": 0.01}
-
-
-def test_the_choice_is_the_largest_bound() -> None:
-    # a: value 0.01 of 0.01, bound 1 + sqrt(2 ln 12 / 8) = 1.788; b: 0.5 + sqrt(2 ln 12 / 4) = 1.615.
-    bandit = Bandit(["b", "a"])
-    for _ in range(8):
-        bandit.observe("a", 0.1, 10)
-    for _ in range(4):
-        bandit.observe("b", 0.1, 20)
-    assert 1 + math.sqrt(2 * math.log(12) / 8) > 0.5 + math.sqrt(2 * math.log(12) / 4)
-    assert bandit.choose() == "a"
-    # Eight more of a under way: 1 + sqrt(2 ln 20 / 16) = 1.612 against 0.5 + sqrt(2 ln 20 / 4) = 1.724.
-    bandit.give_up("a", 1)
-    bandit.choose(8)
-    assert bandit.choose() == "b"
-
-
-def test_a_model_of_the_same_worth_and_twice_the_tokens_is_asked_less() -> None:
-    bandit, asked = Bandit(["dear", "cheap"]), Counter[str]()
-    for _ in range(400):
-        name = bandit.choose()
-        asked[name] += 1
-        bandit.observe(name, 0.01, 200 if name == "dear" else 100)
-    assert asked["cheap"] > 1.5 * asked["dear"] > 0
-
-
-def test_without_gains_all_models_are_asked_alike() -> None:
-    bandit, asked = Bandit(["a", "b", "c"]), Counter[str]()
-    for _ in range(90):
-        name = bandit.choose()
-        asked[name] += 1
-        bandit.observe(name, 0.0, 50)
-    assert set(asked.values()) == {30}
-
-
-def test_replies_under_way_are_no_longer_so_once_told_or_given_up() -> None:
-    told, given_up, fresh = Bandit(["a", "b"]), Bandit(["a", "b"]), Bandit(["a", "b"])
-    for bandit in (told, given_up, fresh):
-        bandit.observe("a", 0.2, 10)
-        bandit.observe("b", 0.1, 10)
-    given_up.give_up(given_up.choose(3), 3)
-    name = told.choose(1)
-    told.observe(name, 0.0, 1)
-    fresh.observe(name, 0.0, 1)
-    assert [told.choose() for _ in range(5)] == [fresh.choose() for _ in range(5)]
-    assert given_up.values == {"a": 0.02, "b": 0.01}
-
-
-@given(st.lists(st.tuples(st.sampled_from("ab"), st.floats(0, 1), st.integers(1, 1000)), max_size=30))
-def test_what_was_told_decides_and_not_what_was_asked_before(told: list[tuple[str, float, int]]) -> None:
-    first, again = Bandit("ab"), Bandit("ab")
-    for model, gain, tokens in told:
-        first.choose()
-        first.give_up("a", 1)
-        first.give_up("b", 1)
-        for bandit in (first, again):
-            bandit.observe(model, gain, tokens)
-    assert first.choose() == again.choose()
-
-
-def test_a_model_that_is_no_longer_configured_is_left_out() -> None:
-    bandit = Bandit(["a"])
-    bandit.observe("gone", 1.0, 1)
-    assert bandit.values == {"a": 0.0}
+    models = [ModelConfig(name="often", weight=3.0), ModelConfig(name="rarely")]
+    counts = Counter(pick_weighted(models, seed).name for seed in range(4000))
+    assert counts["often"] / 4000 == pytest.approx(0.75, abs=0.03)
+    assert counts.total() == 4000
+    assert pick_weighted(models, 7) == pick_weighted(models, 7)
 
 
 # Rates
