@@ -114,6 +114,10 @@ class ProposerConfig(Section):
 
     gone: ClassVar[Mapping[str, str]] = {
         "threads": _CONSTANT,
+        **dict.fromkeys(
+            ("requests_per_minute", "tokens_per_minute"),
+            "a server that answers 429 is asked again when it says; lower proposer.concurrency",
+        ),
         "ensemble": "models are drawn by models.weight; leave it out",
     }
 
@@ -137,10 +141,6 @@ class ProposerConfig(Section):
     """How long to wait for a busy or failing server; raise it for runs over night, 0 ends the run at once."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Requests that a server has at a time; lower it for one that answers 429."""
-    requests_per_minute: Positive | None = None
-    """Maximum requests per minute, for providers with a limit."""
-    tokens_per_minute: Positive | None = None
-    """Maximum prompt and completion tokens per minute, for providers with a limit."""
     tolerance: AboveZero = 1e-4
     """Accepted difference between server's and trainer's log-probabilities; 0.2 for bfloat16."""
 

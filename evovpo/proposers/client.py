@@ -46,8 +46,6 @@ _AGAIN = (408, 409, 425, 429)
 """Retryable status codes below 500."""
 _CONNECTIONS = 500
 """About this many requests share a client."""
-CHARACTERS_PER_TOKEN = 4
-"""Estimate of the characters per token, for prompts before they are sent and replies without counts."""
 _TOP = 5
 """Likeliest tokens compared to see whether log-probabilities follow the temperature."""
 
@@ -165,12 +163,10 @@ class Client:
             while form.n == 1 or self._shape.has_n:
                 shape, count = self._shape, count + 1
                 body = endpoints.request_body(form, self.model, shape)
-                expected = sum(len(message.content) for message in form.messages) // CHARACTERS_PER_TOKEN
-                expected += form.n * form.sampling.max_tokens
-                await self.gate.wait_for_minute(expected)
                 started = started or time.perf_counter()
                 sent = await self._send(form, body, ticket, count)
-                self.gate.settle(expected, sent.call)
+                tokens = (sent.call.prompt_tokens or 0) + (sent.call.completion_tokens or 0)
+                self.gate.budget.add(sent.call.run_id, tokens, sent.call.cost)
                 if sent.replies:
                     self.record(replace(sent.call, outcome=CallOutcome.OK))
                     self._check_answer(sent)

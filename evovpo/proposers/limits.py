@@ -1,19 +1,19 @@
-"""Rate limits, budgets, and limits on refusals of model servers."""
+"""Limits on connections, spending and refusals of model servers."""
 
 import asyncio
 import contextlib
 import resource
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from evovpo.config import BudgetConfig, ProposerConfig
 from evovpo.errors import BudgetError, ConfigError, EvovpoError, ServerError
-from evovpo.types import Call, Prompt
+from evovpo.types import Prompt
 
-_REFUSED_IN_A_ROW = 20
-"""Tickets refused one after the other that end a run: a server that refuses everything is a failing one."""
+_REFUSED_AT_FIRST, _REFUSED_IN_A_ROW = 3, 20
+"""Tickets refused one after the other that end a run, before any answer and later: a server that refuses
+everything is a failing one."""
 _OTHER_FILES = 256
 """Files and pipes that a run has open besides its connections."""
 
@@ -54,11 +54,11 @@ class Budget:
         self._before = before
         self._spent: dict[str, Spending] = {}
 
-    def add(self, run_id: str, tokens: int | None, money: float | None) -> None:
-        """Take note of what a request took; None counts as nothing."""
+    def add(self, run_id: str, tokens: int, money: float | None) -> None:
+        """Take note of what a request took; no price counts as nothing."""
         if self.is_limited:
             spent = self._so_far(run_id)
-            self._spent[run_id] = Spending(spent.tokens + (tokens or 0), spent.money + (money or 0.0))
+            self._spent[run_id] = Spending(spent.tokens + tokens, spent.money + (money or 0.0))
 
     def check(self, run_id: str) -> None:
         """Raise `BudgetError` if a run has used its tokens or its money."""
@@ -83,46 +83,6 @@ class Budget:
         return Spending(max(before.tokens, own.tokens), max(before.money, own.money))
 
 
-class Bucket:
-    """At most `per_minute` units a minute, in the long run and, but for one burst, in every minute.
-
-    The burst is what a second brings, or one unit if that is more. None: no limit. A larger amount than the
-    burst is let through when the bucket is full, and the debt is waited off by those who come after.
-    """
-
-    def __init__(
-        self,
-        per_minute: int | None,
-        now: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._rate = (per_minute or 0) / 60
-        self._level = self._burst = max(self._rate, 1.0)
-        self._now, self._sleep = now, sleep
-        self._at = now()
-        self._turn = asyncio.Lock()
-
-    async def take(self, amount: float = 1.0) -> None:
-        """Wait, in the order of the calls, until the amount may be used."""
-        if not self._rate:
-            return
-        async with self._turn:
-            while True:
-                now = self._now()
-                self._level = min(self._level + (now - self._at) * self._rate, self._burst)
-                self._at = now
-                missing = min(amount, self._burst) - self._level
-                if missing <= 1e-9:
-                    break
-                await self._sleep(missing / self._rate)
-            self._level -= amount
-
-    def give_back(self, amount: float) -> None:
-        """Return what was taken and not used; a negative amount takes more, without waiting."""
-        if self._rate:
-            self._level += amount
-
-
 @dataclass(eq=False, slots=True)
 class PendingPrompt:
     """A prompt with requests in flight."""
@@ -137,13 +97,11 @@ class PendingPrompt:
 
 
 class Gate:
-    """Limits shared by the requests of all models: concurrency, rate and budget."""
+    """Limits shared by the requests of all models: concurrency and budget."""
 
     def __init__(self, settings: ProposerConfig, budget: Budget) -> None:
         make_room(settings.concurrency)
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._requests = Bucket(settings.requests_per_minute)
-        self._tokens = Bucket(settings.tokens_per_minute)
         self.budget = budget
 
     @contextlib.asynccontextmanager
@@ -154,18 +112,6 @@ class Gate:
                 self.budget.check(ticket.prompt.run_id)
                 ticket.is_admitted = True
             yield
-
-    async def wait_for_minute(self, tokens: int) -> None:
-        """Wait until a request with this number of tokens may be sent."""
-        await self._requests.take()
-        await self._tokens.take(tokens)
-
-    def settle(self, expected_tokens: int, call: Call) -> None:
-        """Take note of what a request took, once it has ended."""
-        used = (call.prompt_tokens or 0) + (call.completion_tokens or 0)
-        if used:
-            self._tokens.give_back(expected_tokens - used)
-        self.budget.add(call.run_id, used, call.cost)
 
 
 class RefusedError(ServerError):
@@ -184,48 +130,17 @@ class Refusals:
     def __init__(self) -> None:
         self._has_answered = False
         self._in_a_row = 0
-        self._running = 0
-        """Tickets that may still be answered."""
-        self._known = asyncio.Event()
-        """Tells refused tickets that wait whether another one is answered; each wave has its own."""
-
-    @contextlib.asynccontextmanager
-    async def ticket(self) -> AsyncIterator[None]:
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._release()
 
     def answered(self) -> None:
         self._has_answered, self._in_a_row = True, 0
-        self._release()
 
-    async def accept(self, refused: RefusedError) -> None:
-        """Return if a ticket may be taken as refused.
-
-        Raises what was refused if no ticket was answered, after waiting for those that run, and `ServerError`
-        if too many were refused one after the other.
-        """
+    def accept(self, refused: RefusedError) -> None:
+        """Count a refused ticket; raises where several were refused one after the other."""
         self._in_a_row += 1
-        if not self._has_answered:
-            known = self._known
-            self._running -= 1
-            self._release()
-            try:
-                await known.wait()
-            finally:
-                self._running += 1
-            if not self._has_answered:
-                raise refused.error from refused
+        if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
+            raise refused.error from refused
         if self._in_a_row >= _REFUSED_IN_A_ROW:
             raise ServerError(
                 f"the last {self._in_a_row} prompts were refused, this one with: {refused}; see the server's "
                 "log, then resume the run"
             ) from refused
-
-    def _release(self) -> None:
-        if self._has_answered or self._running == 0:
-            self._known.set()
-            self._known = asyncio.Event()

@@ -125,8 +125,7 @@ class OpenAIProposer:
         model = pick_weighted(self._models, prompt.seed)
         own = Sampling(model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens)
         try:
-            async with self._refusals.ticket():
-                replies = await self._sample(model, version, prompt, indices, own)
+            replies = await self._sample(model, version, prompt, indices, own)
         finally:
             self._under_way[version] -= 1
             self._open.discard(ended)
@@ -195,7 +194,7 @@ class OpenAIProposer:
                 replies, seconds = answer
                 return [(replies[index], seconds) for index in indices]
         except RefusedError as refused:
-            await self._refusals.accept(refused)
+            self._refusals.accept(refused)
             return [_refused(refused)] * len(indices)
         return await self._sample_apart(client, form, ticket, indices)
 
@@ -221,7 +220,7 @@ class OpenAIProposer:
             await asyncio.gather(*tasks, return_exceptions=True)
         refusals = [reply for reply in found if isinstance(reply, RefusedError)]
         if len(refusals) == len(found):
-            await self._refusals.accept(refusals[0])
+            self._refusals.accept(refusals[0])
         else:
             self._refusals.answered()
         return [_refused(reply) if isinstance(reply, RefusedError) else reply for reply in found]

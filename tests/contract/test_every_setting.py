@@ -64,8 +64,6 @@ SEEN: dict[str, tuple[str, str]] = {
     "proposer.attempts": (SERVERS, "test_a_failing_server_is_asked_as_often_as_is_said"),
     "proposer.patience_seconds": (SERVERS, "test_a_server_that_fails_for_long_is_waited_for"),
     "proposer.concurrency": (SERVERS, "test_no_more_requests_are_under_way_than_allowed"),
-    "proposer.requests_per_minute": (SERVERS, "test_requests_a_minute_are_kept"),
-    "proposer.tokens_per_minute": (HERE, "test_settings_of_the_proposer_reach_its_client"),
     "proposer.tolerance": (HERE, "test_settings_of_the_proposer_reach_its_client"),
     "sandbox.minimum_level": (OPENED, "test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest"),
     "sandbox.workers": ("contract/test_sandbox.py", "test_a_program_ends_with_its_fork_server"),
@@ -173,11 +171,8 @@ def test_settings_are_few() -> None:
 
 
 def test_settings_of_the_proposer_reach_its_client() -> None:
-    settings = ProposerConfig(
-        base_url="http://h/v1", model="m", tolerance=0.2, tokens_per_minute=60, requests_per_minute=120
-    )
+    settings = ProposerConfig(base_url="http://h/v1", model="m", tolerance=0.2)
     gate = Gate(settings, Budget(BudgetConfig(), lambda run_id: Spending()))
-    assert (gate._tokens._rate, gate._requests._rate) == (1.0, 2.0)
     client = Client(ModelConfig(name="m"), settings, gate, 0.1, print, set())
     assert (client.server.tolerance, client.server.model) == (0.2, "m")
 

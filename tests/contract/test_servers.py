@@ -384,30 +384,13 @@ def test_a_prompt_that_does_not_fit_comes_back_refused_once_another_was_answered
     assert [call.outcome for call in calls] == [OK, FAILED, OK]
 
 
-def test_a_refused_prompt_waits_for_what_becomes_of_the_others(url: str, server: FakeServer) -> None:
-    server.held.add("base")
-
-    async def use(proposer: Proposer) -> list[list[Rollout]]:
-        refused = asyncio.ensure_future(proposer.propose(make_prompt(1, text=LONG), [0], SAMPLING))
-        asked = asyncio.ensure_future(proposer.propose(make_prompt(), range(4), SAMPLING))
-        await until(lambda: len(server.completions) == 2)
-        server.gate.set()
-        return await asyncio.gather(refused, asked)
-
-    refused, well = run_with(partial(make, url, []), use)
-    assert refused[0].finish_reason.startswith("refused: ")
-    assert len(well) == 4
-
-
 def test_where_no_prompt_fits_there_is_one_error(url: str) -> None:
     async def use(proposer: Proposer) -> list[BaseException | list[Rollout]]:
         asks = [proposer.propose(make_prompt(i, text=LONG), [0], SAMPLING) for i in range(3)]
         return list(await asyncio.gather(*asks, return_exceptions=True))
 
-    found = run_with(partial(make, url, []), use)
-    for error in found:
-        assert isinstance(error, PolicyError)
-        assert f"has 202 tokens; the model reads from 1 to {CONTEXT - 1}" in str(error)
+    *_, error = sorted(run_with(partial(make, url, []), use), key=lambda one: isinstance(one, PolicyError))
+    assert f"has 202 tokens; the model reads from 1 to {CONTEXT - 1}" in str(error)
 
 
 def test_a_prompt_that_the_server_does_not_like_does_not_end_the_run(
@@ -607,16 +590,6 @@ def test_a_process_gets_the_files_that_its_connections_need(monkeypatch: pytest.
     assert limits["has"] == (2256, 4096)
     with pytest.raises(ConfigError, match="10256 open files; it may have 4096 here: lower it"):
         make_room(10_000)
-
-
-def test_requests_a_minute_are_kept(url: str, server: FakeServer) -> None:
-    async def use(proposer: Proposer) -> float:
-        started = asyncio.get_running_loop().time()
-        await asyncio.gather(*(proposer.propose(make_prompt(i), [0], SAMPLING) for i in range(4)))
-        return asyncio.get_running_loop().time() - started
-
-    # 120 a minute: two at once, and then one every half second.
-    assert run_with(partial(make, url, [], requests_per_minute=120), use) >= 0.99
 
 
 def test_a_budget_that_is_used_up_ends_before_the_next_ticket_and_what_is_under_way_ends_well(

@@ -1,18 +1,13 @@
 """Choosing between models, and budgets."""
 
-import asyncio
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evovpo.config import BudgetConfig, ModelConfig
 from evovpo.errors import BudgetError
-from evovpo.proposers.limits import Bucket, Budget, Spending
+from evovpo.proposers.limits import Budget, Spending
 from evovpo.proposers.openai import pick_weighted
-
-# Weights
 
 
 def test_models_are_picked_in_proportion_to_their_weights() -> None:
@@ -21,79 +16,6 @@ def test_models_are_picked_in_proportion_to_their_weights() -> None:
     assert counts["often"] / 4000 == pytest.approx(0.75, abs=0.03)
     assert counts.total() == 4000
     assert pick_weighted(models, 7) == pick_weighted(models, 7)
-
-
-# Rates
-
-
-class Clock:
-    """Time that passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def times(per_minute: int, amounts: list[float]) -> list[float]:
-    """Return when each amount is let through a bucket that is asked at once for all."""
-    clock, found = Clock(), list[float]()
-
-    async def use() -> None:
-        bucket = Bucket(per_minute, now=lambda: clock.now, sleep=clock.sleep)
-        for amount in amounts:
-            await bucket.take(amount)
-            found.append(round(clock.now, 6))
-
-    asyncio.run(use())
-    return found
-
-
-def test_requests_are_spread_over_the_minute() -> None:
-    assert times(60, [1, 1, 1, 1]) == [0, 1, 2, 3]
-    assert times(3, [1, 1, 1]) == [0, 20, 40]
-
-
-def test_a_burst_is_what_a_second_brings() -> None:
-    assert times(180, [1, 1, 1, 1]) == pytest.approx([0, 0, 0, 1 / 3], abs=1e-6)
-
-
-def test_a_large_amount_goes_through_and_is_waited_off_by_the_next() -> None:
-    assert times(60, [10, 1]) == [0, 10]
-
-
-def test_no_limit_lets_everything_through() -> None:
-    assert times(0, [1e9, 1e9]) == [0, 0]
-
-
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=40), st.integers(1, 600))
-def test_no_minute_has_more_than_the_limit_a_burst_and_what_is_larger(
-    amounts: list[int], per_minute: int
-) -> None:
-    found = times(per_minute, [float(amount) for amount in amounts])
-    assert found == sorted(found)
-    for first, start in enumerate(found):
-        within = [
-            amount for at, amount in zip(found[first:], amounts[first:], strict=True) if at < start + 60
-        ]
-        assert sum(within) <= per_minute + max(per_minute / 60, 1) + within[-1] + 1e-3
-
-
-def test_what_was_not_used_is_given_back() -> None:
-    clock = Clock()
-
-    async def use() -> float:
-        bucket = Bucket(60, now=lambda: clock.now, sleep=clock.sleep)
-        await bucket.take(10)
-        bucket.give_back(8)
-        await bucket.take(1)
-        return clock.now
-
-    assert asyncio.run(use()) == 2
-
-
-# Budgets
 
 
 def test_a_budget_counts_what_earlier_processes_spent() -> None:
