@@ -30,13 +30,13 @@ _TOP = 20
 class VLLMServer:
     """A running vLLM, spoken to by plain HTTP, that versions can be loaded into while it runs.
 
-    Adapters need a server started with `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, full
-    weights one with VLLM_SERVER_DEV_MODE=1. Neither belongs on a public port.
+    Adapters need a server started with `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which does
+    not belong on a public port. Full weights are those that it was started with: vLLM 0.31 on a CPU takes
+    new ones, answers 200 and computes wrongly.
 
-    Seen of vLLM 0.31 on CPUs: it takes new full weights, answers 200 and computes wrongly, and it adds the
-    adapter of other requests in a batch to those without one (vLLM PR 48421), which both show in the
-    comparison; and it dies of a request with a seed whose prompt it computes in parts, unless
-    `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
+    Seen of vLLM 0.31 on CPUs: it adds the adapter of other requests in a batch to those without one (vLLM
+    PR 48421), which shows in the comparison; and it dies of a request with a seed whose prompt it computes
+    in parts, unless `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
 
     `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the largest
     difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. A key is read from
@@ -65,33 +65,23 @@ class VLLMServer:
         """Without `/v1`."""
 
     def load(self, version: PolicyVersion) -> None:
-        """Make the server able to sample from a version; loading an adapter twice changes nothing.
+        """Load an adapter beside what is loaded; loading it twice changes nothing.
 
-        An adapter comes beside what is loaded; full weights replace the server's own, once the requests
-        on their way have ended. Raises `PolicyError` if the folder is gone.
+        Raises `PolicyError` if the folder is gone.
         """
         name = served_name(version, self.model)
         path = str(Path(version.path).resolve())
-        if is_adapter(version):
-            try:
-                self._request("/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
-            except ServerError:
-                # Loaded by another process in the meantime, or before: the name says that it is the same.
-                with contextlib.suppress(ServerError):
-                    if name in self._names():
-                        return
-                raise
-            return
-        self._request("/pause?mode=wait", {})
         try:
-            self._request("/collective_rpc", {"method": "reload_weights", "kwargs": {"weights_path": path}})
-            if not self._request("/reset_prefix_cache", {}).get("success", False):
-                raise ServerError(f"{self.address} did not empty its prefix cache after taking new weights")
-        finally:
-            self._request("/resume", {})
+            self._request("/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+        except ServerError:
+            # Loaded by another process in the meantime, or before: the name says that it is the same.
+            with contextlib.suppress(ServerError):
+                if name in self._names():
+                    return
+            raise
 
     def unload(self, version: PolicyVersion) -> None:
-        """Let an adapter go, if it is loaded; full weights stay until others replace them."""
+        """Unload an adapter, if it is loaded; full weights stay."""
         name = served_name(version, self.model)
         if is_adapter(version) and name in self._names():
             self._request("/v1/unload_lora_adapter", {"lora_name": name})
@@ -138,10 +128,6 @@ class VLLMServer:
         except (KeyError, TypeError, ValueError) as error:
             raise ServerError(f"{self.address} does not say how long a prompt is ({error})") from error
 
-    def pause(self) -> None:
-        """Answer no more requests, because what is loaded must not be sampled from."""
-        self._request("/pause?mode=keep", {})
-
     def _names(self) -> set[str]:
         return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}
 
@@ -161,40 +147,31 @@ class VLLMServer:
 
 
 def _advice(path: str, status: int) -> str:
-    if status not in (404, 405):
-        return ""
-    if "lora_adapter" in path:
+    if status in (404, 405) and "lora_adapter" in path:
         return "; start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
-    if path.startswith(("/pause", "/collective_rpc", "/reset_prefix_cache", "/resume")):
-        return "; start vLLM with VLLM_SERVER_DEV_MODE=1 to replace full weights, or train an adapter"
     return ""
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
     """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
 
-    Full weights that the server computes already are not loaded again. Raises `ServerError` if the server
-    refuses or computes something else; an adapter is then unloaded, full weights are as the server left them.
+    Full weights must be those that the server was started with. Raises `ServerError` if the server refuses
+    an adapter, which is then unloaded, or computes something else.
     """
-    whole = not is_adapter(version)
-    if whole:
-        # Also where the answer is no: the text is then in the server's cache under the old weights, and a
-        # reload that forgets to empty it shows below.
-        difference = warm_up.difference(server.logprobs(version, *warm_up[:2]))
-        if difference <= server.tolerance:
-            return difference
-    server.load(version)
+    is_loaded = is_adapter(version)
+    if is_loaded:
+        server.load(version)
     try:
         difference = warm_up.difference(server.logprobs(version, *warm_up[:2]))
         if not difference <= server.tolerance:
+            advice = "" if is_loaded else f"; start it on {version.path}, or train an adapter"
             raise ServerError(
-                f"{server.address} loaded policy version {version.number} and computes with other weights: "
-                f"its log-probabilities differ by {difference:.3g} nats from the trainer's (allowed: "
-                f"{server.tolerance:g}; inf: what is likeliest to the trainer is not even listed)"
-                + ("; on a CPU, try again while nothing else runs on it" if whole else "")
+                f"{server.address} was asked for policy version {version.number} and computes with other "
+                f"weights: its log-probabilities differ by {difference:.3g} nats from the trainer's (allowed "
+                f"{server.tolerance:g}; inf: what is likeliest to the trainer is not even listed){advice}"
             )
     except ServerError:
-        if not whole:
+        if is_loaded:
             with contextlib.suppress(ServerError):
                 server.unload(version)
         raise

@@ -53,10 +53,6 @@ class Faults:
     """Know the paths that load and unload adapters, as vLLM does only when started so."""
     refuses: bool = False
     """Answer 500 to new weights."""
-    reloads: str = ""
-    """Folder that is loaded in place of any full weights asked for."""
-    forgets_cache: bool = True
-    """Empty the prefix cache when told to; false: say so and keep it."""
     has_logprobs: bool = True
     has_token_ids: bool = True
     obeys_n: bool = True
@@ -106,7 +102,6 @@ class FakeServer:
         """Go back to the state at the start: the base model, no faults, nothing recorded."""
         self.models = {self.name: self._base}
         self.faults = Faults()
-        self.is_paused = False
         self.requests.clear()
         self._cache.clear()
         self.held.clear()
@@ -140,10 +135,6 @@ class FakeServer:
                 "/tokenize": self._tokenize,
                 "/v1/load_lora_adapter": self._load,
                 "/v1/unload_lora_adapter": self._unload,
-                "/collective_rpc": self._reload,
-                "/reset_prefix_cache": self._reset,
-                "/pause": self._pause,
-                "/resume": self._resume,
             }
             return routes[path](body) if path in routes else _error(404, "Not Found")
 
@@ -171,26 +162,6 @@ class FakeServer:
         if self.models.pop(body["lora_name"], None) is None:
             return _error(404, f"The lora adapter '{body['lora_name']}' cannot be found.")
         return 200, {}
-
-    def _reload(self, body: dict[str, Any]) -> Answer:
-        if self.faults.refuses:
-            return _error(500, "out of memory")
-        if not self.faults.lies:
-            self.models[self.name] = _Loaded(self.faults.reloads or body["kwargs"]["weights_path"])
-        return 200, {"results": [None]}
-
-    def _reset(self, body: dict[str, Any]) -> Answer:
-        if self.faults.forgets_cache:
-            self._cache.clear()
-        return 200, {"success": True}
-
-    def _pause(self, body: dict[str, Any]) -> Answer:
-        self.is_paused = True
-        return 200, {"status": "paused"}
-
-    def _resume(self, body: dict[str, Any]) -> Answer:
-        self.is_paused = False
-        return 200, {"status": "resumed"}
 
     def _complete(self, body: dict[str, Any], faults: Faults, is_chat: bool) -> Answer:
         if faults.statuses:

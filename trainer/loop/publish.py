@@ -22,7 +22,7 @@ import torch
 
 from evovpo.errors import PolicyError, PublishError, ServerError
 from evovpo.proposers.local import load_model
-from evovpo.proposers.policy_folders import WarmUp, base_version, is_adapter, read_warm_up, require_folder
+from evovpo.proposers.policy_folders import WarmUp, is_adapter, read_warm_up, require_folder
 from evovpo.proposers.policy_server import TOLERANCE, VLLMServer, load_and_compare
 from evovpo.store import Store
 from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
@@ -43,16 +43,14 @@ def publish_policy(
     """Write a trained model as the next policy version and store it; searches still use the served one.
 
     Of a PEFT model only the adapter is written, and every target offers it from now on; its base must lie in
-    a folder. Full weights, which would replace the served ones, reach the targets with `serve_policy`.
-    `made` says what the version came of; its number and path are chosen here.
+    a folder. `made` says what the version came of; its number and path are chosen here.
 
     Called again for the version that was stored last (but for its metrics the same, with the same
     log-probabilities), as after a crash, it does what is missing and returns that version.
 
-    Raises `PublishError`, with a `refused` event and every target back at what was served, if what was
-    written or what a target computes differs from the model, or if a target fails. The refused folder
-    stays beside the others for inspection. If the folder cannot be written (disk full), raises
-    `PublishError` with nothing stored at all. Raises `StoreError` as the store does.
+    Raises `PublishError`, with a `refused` event, if what was written or what a target computes differs from
+    the model, or if a target fails. The refused folder stays beside the others for inspection. If the folder
+    cannot be written (disk full), raises `PublishError` with nothing stored at all.
     """
     version = _stored_before(store, trained, made)
     warm_up = make_warm_up(trained.model)
@@ -63,7 +61,7 @@ def publish_policy(
         folder = write_folder(store, policies.resolve(), number, trained, warm_up)
         version = dataclasses.replace(made, number=number, path=str(folder))
     try:
-        detail = warm(version, version, warm_up, targets if is_adapter(version) else ())
+        detail = warm(version, warm_up, targets if is_adapter(version) else ())
     except (PolicyError, ServerError) as error:
         if is_new:
             refused = Path(version.path + ".refused")  # kept for inspection
@@ -88,18 +86,19 @@ def serve_policy(
 ) -> PolicyVersion:
     """Make every target offer a stored version, then make it the one that searches follow; return it.
 
+    A target offers full weights only if it was started with them.
+
     All adapters but it and the one served before are unloaded: requests under that one may be on their way,
     those under older ones have ended long ago, and a search that still wants one loads it again.
 
-    Raises `PolicyError` if its folder is gone; `PublishError`, with a `refused` event and every target back
-    at what was served, if the folder no longer holds what was published or a target fails; `StoreError` if
-    there is no such version.
+    Raises `PolicyError` if its folder is gone; `PublishError`, with a `refused` event, if the folder no
+    longer holds what was published or a target fails; `StoreError` if there is no such version.
     """
     version = store.policy_version(number)
     require_folder(version)
     before = store.served() or version
     try:
-        warm(version, before, warm_up_of(version), targets)
+        warm(version, warm_up_of(version), targets)
     except (PolicyError, ServerError) as error:
         raise _refused(store, version, error) from error
     store.serve(number, reason, is_roll_back=is_roll_back)
@@ -189,13 +188,11 @@ def warm_up_of(version: PolicyVersion) -> WarmUp:
     return read_warm_up(Path(version.path)) or make_warm_up(load_model(version).model)
 
 
-def warm(
-    version: PolicyVersion, served: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]
-) -> str:
+def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
     """Compare the folder loaded afresh and every target with the trainer; return the differences, in words.
 
-    Raises `PolicyError` or `ServerError` at the first that differs or fails; the targets are then back at
-    `served`.
+    Raises `PolicyError` or `ServerError` at the first that differs or fails; an adapter is then unloaded
+    everywhere.
     """
     difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))
     if not difference <= TOLERANCE:
@@ -208,30 +205,9 @@ def warm(
     for number, target in enumerate(targets):
         try:
             found.append(f"{load_and_compare(target, version, warm_up):.2g} at {target.address}")
-        except (PolicyError, ServerError) as error:
-            notes = [_put_back(other, version, served) for other in targets[: number + 1]]
-            raise ServerError("; ".join([str(error), *filter(None, notes)])) from error
+        except ServerError:
+            for other in targets[:number]:
+                with contextlib.suppress(ServerError):
+                    other.unload(version)
+            raise
     return f"log-probabilities differ by at most {', '.join(found)}"
-
-
-def _put_back(target: VLLMServer, version: PolicyVersion, served: PolicyVersion) -> str:
-    """Make a target offer what it offered before `version`; return what the user must do, if anything."""
-    if is_adapter(version):
-        with contextlib.suppress(ServerError):
-            target.unload(version)
-        return ""
-    try:
-        base = base_version(served)
-        with contextlib.suppress(ServerError):  # one that refused the new weights still has the old ones
-            target.load(base)
-        load_and_compare(target, base, warm_up_of(base))
-        if is_adapter(served):
-            load_and_compare(target, served, warm_up_of(served))
-    except (PolicyError, ServerError) as error:
-        with contextlib.suppress(ServerError):
-            target.pause()
-        return (
-            f"{target.address} could not be put back to version {served.number} either ({error}) and was "
-            f"told to pause: restart it on {served.path}"
-        )
-    return ""
