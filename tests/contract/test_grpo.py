@@ -1,8 +1,7 @@
 """The TRL route: its loss and gradient against a hand-written one, its checks, figures and errors."""
 
 import copy
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -295,124 +294,31 @@ def test_a_chain_of_one_answer_under_grpo_is_what_trl_does_but_for_the_standard_
     assert torch.allclose(ours["advantages"], theirs["advantages"] * (4 / 3) ** 0.5, rtol=5e-3, atol=1e-5)
 
 
-# ---------------------------------------------------------------- rollouts of another policy
-
-
-class Rollouts:
-    """A rollout function: fixed completions with log-probabilities near those of the start model."""
-
-    def __init__(self, temperature: float = 1.0, changes: Mapping[str, Any] | None = None) -> None:
-        rng, model = random.Random(5), tiny_model()
-        self.temperature, self.changes = temperature, dict(changes or {})
-        self.table: dict[str, list[tuple[tuple[int, ...], list[float]]]] = {}
-        for prompt in PROMPTS:
-            for _ in range(ROLLOUTS):
-                ids = (*(rng.randrange(3, 40) for _ in range(rng.randint(4, 10))), END_ID)
-                with torch.no_grad():
-                    own = token_logprobs(model, self.prompt_ids(prompt), ids, temperature).tolist()
-                old = [min(0.0, value + rng.uniform(-0.5, 0.5)) for value in own]
-                self.table.setdefault(prompt, []).append((ids, old))
-
-    @staticmethod
-    def prompt_ids(prompt: str) -> list[int]:
-        return [VOCABULARY[character] for character in prompt]
-
-    def __call__(self, prompts: list[str], trainer: Any) -> dict[str, Any]:
-        seen = {prompt: iter(rollouts) for prompt, rollouts in self.table.items()}
-        chosen = [next(seen[prompt]) for prompt in prompts]
-        output = {
-            "prompt_ids": [self.prompt_ids(prompt) for prompt in prompts],
-            "completion_ids": [list(ids) for ids, _ in chosen],
-            "logprobs": [list(old) for _, old in chosen],
-            "temperature": self.temperature,
-        } | self.changes
-        return {key: value for key, value in output.items() if value != "left out"}
-
-    def rows(self) -> list[Row]:
-        found = []
-        for prompt, rollouts in self.table.items():
-            credit = expected_advantages([ids for ids, _ in rollouts])
-            found += [
-                Row(tuple(self.prompt_ids(prompt)), ids, values, old)
-                for (ids, old), values in zip(rollouts, credit, strict=True)
-            ]
-        return found
-
-
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_rollouts_are_weighed_against_their_own_log_probabilities(
-    folder: Path, tmp_path: Path, temperature: float
-) -> None:
-    rollouts = Rollouts(temperature)
-    args = config(tmp_path, temperature=temperature)
-    done = train(folder, judge, args, rollout_func=rollouts)
-    rows = rollouts.rows()
-    model, start = tiny_model(), tiny_model()
-    tokens = sum(len(row.completion_ids) for row in rows)
-    by_hand = step(model, start, rows, tokens, kl=KL, temperature=temperature)
-    assert by_hand.clipped > 20
-    recorded = done.recorder.steps[0]
-    assert sum(recorded.losses) == pytest.approx(by_hand.loss.item(), abs=2e-6)
-    assert_same_gradients(recorded.gradients, gradients_of(model, by_hand.loss), 2e-5)
+# ---------------------------------------------------------------- from logs
 
 
 def test_updates_from_logs_have_the_gradient_of_the_trl_route(folder: Path, tmp_path: Path) -> None:
     """On one batch, with clipped tokens, dual clip and a KL term to a model that is not the start."""
-    rollouts = Rollouts()
-    args = config(tmp_path, max_steps=2, num_iterations=2, learning_rate=0.03)
-    done = train(folder, judge, args, rollout_func=rollouts)
+    args = config(tmp_path, max_steps=3, num_iterations=3, learning_rate=0.03)
+    done = train(folder, judge, args)
+    sampled_by = tiny_model()
     for recorded in done.recorder.steps:
         model = tiny_model()
         model.load_state_dict(recorded.weights)
         updater = Updater(model, UpdateSettings(kl=KL, max_grad_norm=1e9), reference=tiny_model())
+        (inputs,) = recorded.inputs
         rows = [
-            TrainingRow(row.prompt_ids, row.completion_ids, tuple(row.old), np.array(row.advantages))
-            for row in rollouts.rows()
+            TrainingRow(*row, tuple(token_logprobs(sampled_by, *row).tolist()), np.full(len(row[1]), value))
+            for row, value in zip(rows_of(inputs), inputs["advantages"].tolist(), strict=True)
         ]
-        figures = updater.update([rows[i : i + ROLLOUTS] for i in range(0, len(rows), ROLLOUTS)])
+        groups = {row.prompt_ids: [one for one in rows if one.prompt_ids == row.prompt_ids] for row in rows}
+        figures = updater.update(list(groups.values()))
         gradients = {name: p.grad for name, p in model.named_parameters()}
         assert figures["loss"] == pytest.approx(sum(recorded.losses), abs=2e-6)
         assert_same_gradients(recorded.gradients, gradients, 1e-5)
     assert figures["clip_share"] > 0.2
     assert figures["ratio_max"] > 3
     assert figures["kl"] > 0.05
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"logprobs": "left out"}, "rollout_func returned no logprobs; return the behaviour policy's"),
-        ({"logprobs": None}, "rollout_func returned no logprobs;"),
-        ({"temperature": "left out"}, "rollout_func returned no temperature;"),
-        ({"temperature": 0.7}, "sampled at temperature 0.7, and training computes probabilities at 1.0; set"),
-        ({"temperature": [1.0] * 15 + [0.9]}, "sampled at temperature 0.9"),
-        ({"logprobs": [[-1.0]] * 16}, "one finite natural log-probability, at most 0, for every"),
-        ({"logprobs": [[None] * 20] * 16, "completion_ids": [[3] * 20] * 16}, "one finite natural"),
-        ({"logprobs": [[0.5] * 20] * 16, "completion_ids": [[3] * 20] * 16}, "one finite natural"),
-    ],
-)
-def test_rollouts_without_log_probabilities_or_at_another_temperature_are_refused(
-    folder: Path, tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        train(folder, judge, config(tmp_path), rollout_func=Rollouts(changes=changes))
-
-
-def test_trl_itself_says_nothing_of_wrong_log_probabilities_or_temperature(
-    folder: Path, tmp_path: Path
-) -> None:
-    """The reason for the two checks; when this fails TRL has changed and they can be looked at again."""
-    right, without, colder = (
-        train_stock(folder, tmp_path, rollout_func=Rollouts(changes=changes)).recorder.steps[0].gradients
-        for changes in ({}, {"logprobs": None}, {"temperature": 0.7})
-    )
-    assert_same_gradients(without, right, 1e-7)
-    assert_same_gradients(colder, right, 1e-7)
-
-
-def test_a_rollout_function_is_not_corrected_for_twice(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="vllm_importance_sampling_correction=False"):
-        make(folder, judge, config(tmp_path, use_vllm=True), rollout_func=Rollouts())
 
 
 # ---------------------------------------------------------------- arms, figures, seeds
@@ -589,8 +495,8 @@ def test_settings_that_an_objective_does_not_read_are_shared_by_arms(tmp_path: P
     ("others", "message"),
     [
         ({"args": GRPOConfig("unused", bf16=False, use_cpu=True)}, "expected a VPOConfig, found GRPOConfig"),
-        ({"reward_funcs": judge}, "give functions in reward_vector_funcs"),
-        ({"reward_vector_funcs": []}, "expected at least one function"),
+        ({"reward_funcs": judge}, "give a function in reward_vector_funcs"),
+        ({"rollout_func": judge}, "rollout_func: TRL ignores its log-probabilities"),
     ],
 )
 def test_arguments_that_would_not_be_used_are_refused(
@@ -614,19 +520,6 @@ def test_a_reward_beside_the_vectors_is_refused(
     monkeypatch.setattr(GRPOTrainer, "__init__", with_environment)
     with pytest.raises(ConfigError, match=r"an environment with get_reward\(\) would not be used"):
         make(folder, judge, config(tmp_path))
-
-
-def test_an_asynchronous_reward_function_is_refused(folder: Path, tmp_path: Path) -> None:
-    async def judge_later(**_: Any) -> list[Any]:
-        return []
-
-    class Later:
-        async def __call__(self, **_: Any) -> list[Any]:
-            return []
-
-    for function in (judge_later, Later()):
-        with pytest.raises(ConfigError, match="is asynchronous; wrap it in a plain function"):
-            make(folder, [judge, function], config(tmp_path))
 
 
 def test_a_model_that_is_not_the_one_of_its_folder_has_no_start_model(folder: Path, tmp_path: Path) -> None:
@@ -668,31 +561,6 @@ def test_a_verdict_outside_the_contract_is_refused(
         train(folder, lambda **_: verdicts, config(tmp_path, objective=objective))
 
 
-def test_several_functions_give_one_vector(folder: Path, tmp_path: Path) -> None:
-    def component(index: int) -> Callable[..., list[Any]]:
-        def function(completion_ids: list[list[int]], **_: Any) -> list[Any]:
-            rows = [torch.tensor(rewards_of(ids), dtype=torch.bfloat16)[:, [index]] for ids in completion_ids]
-            return list(rows)
-
-        return function
-
-    def rounded(completion_ids: list[list[int]], **_: Any) -> list[Any]:
-        return [torch.tensor(rewards_of(ids), dtype=torch.bfloat16) for ids in completion_ids]
-
-    split = train(folder, [component(0), component(1)], config(tmp_path, objective="vpo"))
-    whole = train(folder, rounded, config(tmp_path, objective="vpo"))
-    found, expected = (done.recorder.steps[0].inputs[0]["advantages"] for done in (split, whole))
-    assert torch.equal(found, expected)
-
-
-def test_functions_that_split_a_completion_differently_are_refused(folder: Path, tmp_path: Path) -> None:
-    one, other = ([[[0.5]] * answers] * 16 for answers in (1, 2))
-    with pytest.raises(
-        ConfigError, match="found 1 and 2 answers in one completion; they must split it alike"
-    ):
-        train(folder, [lambda **_: one, lambda **_: other], config(tmp_path))
-
-
 def test_a_batch_without_answers_or_with_faults_only_teaches_nothing(folder: Path, tmp_path: Path) -> None:
     for verdicts in (NONE_YET, [None] * 16):
         done = train(
@@ -722,7 +590,7 @@ def changed_batch(change: Callable[[dict[str, Any]], Any]) -> Callable[..., Any]
         (lambda out: None, "a batch has no tensor 'advantages'"),
         (lambda out: {k: v for k, v in out.items() if k != "advantages"}, "no tensor 'advantages'"),
         (lambda out: {k: v for k, v in out.items() if k != "num_items_in_batch"}, "no tensor 'num_items"),
-        (lambda out: out | {"advantages": out["advantages"][:4]}, "4 rows of 'advantages' for 16 prompts"),
+        (lambda out: out | {"advantages": out["advantages"][:4]}, "other completions than were judged"),
         (lambda out: out | {"completion_ids": out["completion_ids"].flip(0)}, "in another order"),
     ],
 )
@@ -732,17 +600,6 @@ def test_a_batch_of_another_shape_stops_the_training(
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", changed_batch(change))
     with pytest.raises(TrainingError, match=f"TRL .* does not work as .*{message}"):
         train(folder, judge, config(tmp_path))
-
-
-def test_log_probabilities_that_do_not_reach_the_batch_stop_the_training(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def drop(out: dict[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in out.items() if key != "sampling_per_token_logps"}
-
-    monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", changed_batch(drop))
-    with pytest.raises(TrainingError, match="log-probabilities of rollout_func do not reach the batch"):
-        train(folder, judge, config(tmp_path), rollout_func=Rollouts())
 
 
 def test_groups_that_are_not_consecutive_stop_the_training(
@@ -763,9 +620,6 @@ def test_a_hook_that_is_never_called_stops_the_training(
     monkeypatch.setattr(VPOTrainer, "_generate_and_score_completions", original)
     with pytest.raises(TrainingError, match="rewards are not computed once in each"):
         train(folder, judge, config(tmp_path))
-    monkeypatch.delattr(GRPOTrainer, "_generate_and_score_completions")
-    with pytest.raises(TrainingError, match="GRPOTrainer has no _generate_and_score_completions"):
-        make(folder, judge, config(tmp_path))
 
 
 def test_rewards_that_are_not_asked_for_stop_the_training(

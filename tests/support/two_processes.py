@@ -30,7 +30,7 @@ def step(model: Path, out: Path, processes: int) -> VPOTrainer:
 
     def rollouts(prompts: list[str], trainer: Any) -> dict[str, Any]:
         seen: Counter[str] = Counter()
-        found: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": [], "temperature": 1.0}
+        found: dict[str, Any] = {"prompt_ids": [], "completion_ids": [], "logprobs": []}
         for prompt in prompts:
             tokenizer = trainer.processing_class
             found["prompt_ids"].append(tokenizer(prompt)["input_ids"])
@@ -47,7 +47,8 @@ def step(model: Path, out: Path, processes: int) -> VPOTrainer:
         max_completion_length=12,
     )  # fmt: skip
     dataset = Dataset.from_list([{"prompt": prompt} for prompt in TEXTS])
-    trainer = VPOTrainer(str(model), judge, args, dataset, rollout_func=rollouts)
+    trainer = VPOTrainer(str(model), judge, args, dataset)
+    trainer.rollout_func = rollouts
     trainer.train()
     return trainer
 

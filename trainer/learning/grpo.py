@@ -5,15 +5,14 @@ answers of a completion instead of one number, and the advantages come from `tra
 loss, optimiser, logging, checkpoints, PEFT, vLLM and several processes are TRL's own. Training from logs is
 in `trainer/learning/policy_update.py`; both share the objectives, and a test holds their gradients together.
 
-How it is built on TRL: one reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`,
-all that reaches into TRL) replaces the advantages. What that relies on is checked on every batch and a
-`TrainingError` says so if TRL changed. TRL itself reports anonymous use to Hugging Face when a trainer is
-made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
+How it is built on TRL: the reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`,
+all that reaches into TRL) replaces the advantages. A `TrainingError` says so if TRL changed. TRL reports
+anonymous use to Hugging Face when a trainer is made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +32,7 @@ from trainer.learning.reward_vectors import (
     figures_of,
     groups_of,
 )
-from trainer.learning.trl_checks import behaviour, changed, check_output, checked_rollouts
-from trainer.learning.trl_hook import Batch, HookedTrainer, check_hook
+from trainer.learning.trl_hook import Batch, HookedTrainer, changed, check_output
 from trainer.objectives import Floats, advantages, batch_advantages, draw_weights, find_objective
 
 _DEFAULT = ObjectiveConfig()
@@ -114,7 +112,7 @@ class VPOTrainer(HookedTrainer):
 
         trainer = VPOTrainer(
             model="path/to/model",
-            reward_vector_funcs=score,            # see RewardVectorFunc
+            reward_vector_funcs=score,            # one function, see RewardVectorFunc
             args=VPOConfig(objective="vpo", answers_per_chain=3, output_dir="runs/vpo"),
             train_dataset=dataset,                # a column "prompt", any others reach `score`
         )
@@ -123,15 +121,8 @@ class VPOTrainer(HookedTrainer):
     `model` may also be a model in memory; `processing_class` then is its tokenizer, and the KL term holds on
     to the weights that it has now.
 
-    Several functions are concatenated along D; they must agree on the number of answers. Every argument of
-    `GRPOTrainer` but `reward_funcs` works as there.
-
-    A rollout whose judgement is None counts in no mean and its tokens neither in the loss nor in its
-    denominator.
-
-    `rollout_func` (TRL's hook for own generation) must return, beside `logprobs`, the `temperature` it
-    sampled at, one number or one a completion. The log-probabilities then are the denominator of the
-    importance ratio; TRL would ignore them and train as if the current policy had sampled.
+    Every argument of `GRPOTrainer` but `reward_funcs` and `rollout_func` works as there. A rollout whose
+    judgement is None counts in no mean and its tokens neither in the loss nor in its denominator.
 
     Weightings derive from `args.seed`, the optimiser step and the place of the group in its batch, so every
     process draws the same; evaluations draw the same ones each time. Figures beside TRL's, per log:
@@ -139,47 +130,39 @@ class VPOTrainer(HookedTrainer):
     `zero_spread_share` (groups that taught nothing) and `faults` (rollouts that left their group). TRL's
     own `reward` is the set score under one set of weightings that never changes.
 
-    Raises `ConfigError` for arguments that cannot be trained on, also while training if a reward or rollout
-    function breaks its contract; `TrainingError` if TRL no longer works as this class expects.
+    Raises `ConfigError` for arguments that cannot be trained on, also while training if the reward function
+    breaks its contract; `TrainingError` if TRL no longer works as this class expects.
     """
 
     def __init__(
         self,
         model: Any,
-        reward_vector_funcs: RewardVectorFunc | Sequence[RewardVectorFunc],
+        reward_vector_funcs: RewardVectorFunc,
         args: VPOConfig | None = None,
         train_dataset: Any = None,
-        *,
-        rollout_func: Callable[..., Mapping[str, Any]] | None = None,
         **others: Any,
     ) -> None:
         args = VPOConfig() if args is None else args
         if not isinstance(args, VPOConfig):
             raise ConfigError(f"args: expected a VPOConfig, found {type(args).__name__}; build one")
         if "reward_funcs" in others:
-            raise ConfigError("reward_funcs would not be used; give functions in reward_vector_funcs")
-        check_hook()
-        if rollout_func is not None and args.use_vllm and args.vllm_importance_sampling_correction:
+            raise ConfigError("reward_funcs would not be used; give a function in reward_vector_funcs")
+        if others.get("rollout_func") is not None:
             raise ConfigError(
-                "a rollout_func brings its own log-probabilities, and TRL would correct for them once more; "
-                "set vllm_importance_sampling_correction=False"
+                "rollout_func: TRL ignores its log-probabilities and trains as if the model had sampled; "
+                "leave it out"
             )
-        functions = [reward_vector_funcs] if callable(reward_vector_funcs) else [*reward_vector_funcs]
         self._judge = RewardFunction(
-            functions,
-            args.answers_per_chain,
-            weights=lambda components: _weights(args, components),
+            reward_vector_funcs, args.answers_per_chain, lambda components: _weights(args, components)
         )
         self._config = args
         self._generations = (-1, 0)
-        rollouts = None if rollout_func is None else checked_rollouts(rollout_func, args.temperature)
         with _in_folder(model) if args.beta else contextlib.nullcontext():
             super().__init__(
                 model=model,
                 reward_funcs=self._judge,
                 args=args,
                 train_dataset=train_dataset,
-                rollout_func=rollouts,
                 **others,
             )
         if len(self.reward_funcs) != 1:
@@ -196,7 +179,7 @@ class VPOTrainer(HookedTrainer):
         if not batches:
             raise changed("the reward function was not called once for a batch")
         batch = batches[0]
-        check_output(out, batch.prompts, batch.completion_ids, len(inputs))
+        check_output(out, batch.completion_ids, len(inputs))
         chains, prompts = gather_object(batch.chains), gather_object(batch.prompts)
         groups = groups_of(chains, prompts, self.group_size, self._config.answers_per_chain)
         found = batch_advantages(
@@ -216,8 +199,6 @@ class VPOTrainer(HookedTrainer):
             self.leave_out(out, is_valid[here])
         if self.mode == "train" and self._config.check_first_batch and self._generations == (0, 0):
             self._check_earned(groups, batch)
-        if self.rollout_func is not None:
-            out["old_per_token_logps"] = behaviour(out)
         figures = figures_of(groups, found, lambda size: _weights(self._config, size))
         self.log_figures(figures, [float(value) for group in found for value in group])
         return out

@@ -1,6 +1,5 @@
-"""Calls reward functions and makes groups of their reward vectors, without TRL's classes."""
+"""Calls a reward function and makes groups of its reward vectors."""
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -11,7 +10,7 @@ import torch
 
 from evovpo.errors import ConfigError
 from trainer.learning.step_data import group_figures, mean_figures
-from trainer.learning.trl_checks import HOOK, changed
+from trainer.learning.trl_hook import HOOK, changed
 from trainer.objectives import Floats, set_scores
 
 RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
@@ -40,7 +39,7 @@ class JudgedBatch(NamedTuple):
 class RewardFunction:
     """The reward function for TRL: returns set scores, and keeps the vectors for the hook."""
 
-    functions: Sequence[RewardVectorFunc]
+    function: RewardVectorFunc
     answers: int
     weights: Callable[[int], Floats]
     batches: list[JudgedBatch] | None = None
@@ -48,31 +47,18 @@ class RewardFunction:
 
     __name__ = "set_score"
 
-    def __post_init__(self) -> None:
-        if not self.functions:
-            raise ConfigError("reward_vector_funcs: expected at least one function, found none; give one")
-        for function in self.functions:
-            if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-                getattr(function, "__call__", None)  # noqa: B004
-            ):
-                raise ConfigError(f"{_name(function)} is asynchronous; wrap it in a plain function")
-
     def __call__(
         self, prompts: list[Any], completion_ids: list[list[int]], **columns: Any
     ) -> list[float | None]:
         if self.batches != []:
             raise changed(f"rewards are not computed once in each {HOOK}")
-        chains: list[Chain | None] | None = None
-        for function in self.functions:
-            name = _name(function)
-            found = list(function(prompts=prompts, completion_ids=completion_ids, **columns))
-            if len(found) != len(prompts):
-                raise ConfigError(
-                    f"{name} judged {len(found)} completions; expected {len(prompts)}, one entry each"
-                )
-            parsed = [None if entry is None else parsed_chain(entry, name, self.answers) for entry in found]
-            chains = parsed if chains is None else list(map(_joined, chains, parsed))
-        assert chains is not None
+        name = str(getattr(self.function, "__name__", type(self.function).__name__))
+        found = list(self.function(prompts=prompts, completion_ids=completion_ids, **columns))
+        if len(found) != len(prompts):
+            raise ConfigError(
+                f"{name} judged {len(found)} completions; expected {len(prompts)}, one entry each"
+            )
+        chains = [None if entry is None else parsed_chain(entry, name, self.answers) for entry in found]
         self.batches.append(JudgedBatch(list(prompts), list(completion_ids), chains))
         return [None if chain is None else self._score(chain) for chain in chains]
 
@@ -107,18 +93,6 @@ def parsed_chain(entry: Any, name: str, most: int) -> Chain:
             "answer counts as zeros, which must not be a good reward"
         )
     return array
-
-
-def _joined(one: Chain | None, other: Chain | None) -> Chain | None:
-    """Return the judgements of two functions side by side; none if either is."""
-    if one is None or other is None:
-        return None
-    if len(one) != len(other):
-        raise ConfigError(
-            f"reward functions found {len(one)} and {len(other)} answers in one "
-            "completion; they must split it alike"
-        )
-    return np.concatenate([one, other], axis=1)
 
 
 class JudgedGroup(NamedTuple):
@@ -165,7 +139,3 @@ def figures_of(
     )._asdict()  # fmt: skip
     del means["distinct"]
     return figures | means | {"zero_spread_share": float(np.mean([not values.any() for _, values in judged]))}
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

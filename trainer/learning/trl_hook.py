@@ -3,6 +3,7 @@
 Check it for every minor version of TRL; `tests/contract/test_trl_hook.py` tells what changed.
 """
 
+import importlib.metadata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -12,8 +13,10 @@ import torch
 from trl import GRPOTrainer  # type: ignore[attr-defined]
 from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
 
-from trainer.learning.trl_checks import HOOK, changed
+from evovpo.errors import TrainingError
 
+HOOK = "_generate_and_score_completions"
+"""The method of `GRPOTrainer` behind which the advantages are replaced."""
 Batch = dict[str, Any]
 """What TRL's hook returns: tensors of this process's rows by name."""
 Mode = Literal["train", "eval"]
@@ -74,7 +77,20 @@ class HookedTrainer(GRPOTrainer):
         shown.extend(advantages)
 
 
-def check_hook() -> None:
-    """Raise `TrainingError` if TRL does not have the hook."""
-    if not hasattr(GRPOTrainer, HOOK):
-        raise changed(f"GRPOTrainer has no {HOOK}")
+def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -> None:
+    """Raise `TrainingError` unless TRL's batch holds the rows that were judged, in their order."""
+    for key in ("advantages", "completion_ids", "completion_mask", "num_items_in_batch"):
+        if not isinstance(out, dict) or not isinstance(out.get(key), torch.Tensor):
+            raise changed(f"a batch has no tensor {key!r}")
+    kept = out["completion_ids"].tolist()
+    same = [row[: len(ids)] == list(ids) for row, ids in zip(kept, completion_ids, strict=False)]
+    if not (len(kept) == len(completion_ids) == len(out["advantages"]) == rows and all(same)):
+        raise changed("a batch holds other completions than were judged, or in another order")
+
+
+def changed(what: str) -> TrainingError:
+    """Return the error of a TRL that does not do what is relied on."""
+    return TrainingError(
+        f"TRL {importlib.metadata.version('trl')} does not work as trainer/learning/grpo.py expects: {what}; "
+        "install a version that pyproject.toml allows"
+    )
