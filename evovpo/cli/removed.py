@@ -17,6 +17,14 @@ _REMOVED = {
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",
     ("retrain", "--anyway"): "training is no longer refused: leave it out",
+    ("study", "--tokens"): "use: --set training.tokens=N",
+    ("study", "--prompts"): "use: --set training.prompts=P",
+    ("study", "--learning-rates"): "use: --set tuning.learning_rates=[A,B]",
+    ("study", "--kls"): "use: --set tuning.kls=[A,B]",
+    ("study", "--validation-tasks"): "use: --set tuning.tasks=N",
+    ("study", "--test-tasks"): "use: --set test.tasks=N (test=N for a recipe)",
+    ("study", "--largest-k"): "use: --set ks=[1,3,K]",
+    ("train", "--report-to"): "use: --set report_to=NAME",
 }
 """By command and option; an empty option stands for the whole command."""
 

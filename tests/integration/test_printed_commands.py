@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 NOT_RUN = {"pip install -e '.[train]'": "installs what these tests run in"}
 TINY = "--steps 2 --test 2 --k 1,3"
 STUDY = (
-    "--set seeds=1 --set steps=2 --set prompts=2 --set rollouts=4 --set ks=[1,3] --test-tasks 2 "
+    "--set seeds=1 --set steps=2 --set prompts=2 --set rollouts=4 --set ks=[1,3] --set test=2 "
     "--set settings.max_completion_length=1 --set settings.check_first_batch=false "
     "--set accelerate= --set settings.use_vllm=false"
 )

@@ -92,7 +92,7 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
     }  # fmt: skip
     changes = [part for key, value in small.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     assert f"evovpo study paper/{name}" in in_table("reproduce.md").values()
-    command = ("study", f"paper/{name}", "--model", model, "--test-tasks=3", *changes, "--out", "out")
+    command = ("study", f"paper/{name}", "--model", model, "--set=test=3", *changes, "--out", "out")
     done = Shell(capsys)(*command, "--json")
     assert done.code == 0, done.err
     # Stopped after its first step, a training goes on to the same weights.
@@ -191,7 +191,7 @@ def test_what_the_machine_lacks_is_said_before_anything_is_spent(
             "model 'no/such/model/here': expected a model folder",
         ),
         ((*here, *alone, "--arms=grpo,vop"), "unknown arm 'vop'; did you mean 'vpo'"),
-        ((*here, *alone, "--tokens=7"), "--tokens: the file says this itself"),
+        ((*here, *alone, "--processes=7"), "--processes: the file says this itself"),
     ):
         done = Shell(capsys)("study", "paper/maze", *options)
         assert done.code == 2

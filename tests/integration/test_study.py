@@ -454,7 +454,7 @@ def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(
 
 @pytest.mark.parametrize("name", bundled_studies())
 def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, tmp_path: Path) -> None:
-    study = read_bundled(name, tmp_path, {"training.tokens": 7}, None, largest_k=30)
+    study = read_bundled(name, tmp_path, {"training.tokens": 7, "ks": [1, 24, 30]})
     assert (study.domain, study.training.tokens, study.ks[-2:]) == (name, 7, (24, 30))
     trained = [arm.name for arm in study.arms if arm.arm is not None]
     assert {"grpo", "max-at-k", "multi-rlvr", "vpo", "vpo-at-k"} <= set(trained)

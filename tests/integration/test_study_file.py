@@ -466,9 +466,9 @@ def check_against_the_store(folder: Path, rows: list[dict[str, Any]]) -> None:
 @pytest.mark.slow
 def test_a_file_says_what_options_of_domains_say(evovpo: Shell, tmp_path: Path) -> None:
     study_of(tmp_path)
-    refused = evovpo("study", "study.toml", "--tokens", "5")
+    refused = evovpo("study", "study.toml", "--set", "training.tokens=5")
     assert refused.code == 2
-    assert "--tokens" in refused.err
+    assert "--set: the file says this itself" in refused.err
     unknown = evovpo("study", "string")
     assert unknown.code == 2
     assert re.search(r"neither a study file .* nor a domain", unknown.err)

@@ -71,7 +71,7 @@ def test_the_command_prints_one_line_of_json_and_leaves_a_model_that_searches_ta
         "--k=1,2",
         "--set",
         "k=2",
-        "--report-to=tensorboard",
+        "--set=report_to=tensorboard",
     ]
     answer = Shell(capsys)(*command)
     assert answer.code == 0, answer.err

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 _OF_ANY = ("target", "work", "report_only", "processes", "executor", "serve", "as_json")
 """Options that go with a study file too; it says all others itself."""
-_OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "test_tasks", "changes", "dry_run", "report_only",
-                "as_json")  # fmt: skip
-_KEYS = {
-    "model": "start", "seeds": "seeds", "tokens": "training.tokens", "prompts": "training.prompts",
-    "learning_rates": "tuning.learning_rates", "kls": "tuning.kls", "validation_tasks": "tuning.tasks",
-    "test_tasks": "test.tasks",
-}  # fmt: skip
-"""What options of a bundled study change in its file."""
+_OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "changes", "dry_run", "report_only", "as_json")
 
 
 def study(
@@ -60,11 +53,7 @@ def study(
         str | None,
         option("FOLDER", "Start model of all arms; for a recipe also a hub name."),
     ] = None,
-    tokens: Annotated[int | None, option("N", "Tokens that each training generates.", min=1)] = None,
-    prompts: Annotated[int | None, option("P", "Prompts per training step.", min=1)] = None,
     seeds: Annotated[int | None, option("N", "Trainings per tuned arm.", min=1)] = None,
-    learning_rates: Annotated[str | None, option("A,B,...", "Learning rates of the tuning grid.")] = None,
-    kls: Annotated[str | None, option("A,B,...", "KL coefficients of the tuning grid.")] = None,
     arms: Annotated[
         str | None,
         option(
@@ -73,16 +62,18 @@ def study(
             default="the objectives",
         ),
     ] = None,
-    validation_tasks: Annotated[int | None, option("N", "Tasks to tune on.", min=2)] = None,
-    test_tasks: Annotated[int | None, option("N", "Tasks to report on.", min=2)] = None,
-    largest_k: Annotated[int | None, option("K", "Answers per test task.", min=1)] = None,
     processes: Annotated[
         int | None,
         option("N", "Parallel trainings and searches.", min=1, default="2; the cores of a cluster"),
     ] = None,
     executor: options.Executor = None,
     changes: Annotated[
-        list[str] | None, option("KEY=VALUE", "For a recipe: change KEY or settings.KEY.", "--set")
+        list[str] | None,
+        option(
+            "KEY=VALUE",
+            "For a domain or recipe: change a key of its file, such as training.tokens or settings.k.",
+            "--set",
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="For a recipe: only show the largest possible cost.")
@@ -95,29 +86,26 @@ def study(
     A study FILE names arms and search strategies. Each arm is tuned on validation tasks, trained with
     several seeds, and used in searches; the report is written next to the file (docs/studies.md).
     A recipe trains any model on a domain with several objectives and prints a table.
-    A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search. Its options are
-    --out and those below it; their defaults are in its file.
+    A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search.
     If it is stopped, the same command continues.
 
     [dim]Examples:[/dim]  evovpo study study.toml
                evovpo study study.toml --report-only --json
-               evovpo study strings --out study-strings
+               evovpo study strings --out study-strings --set training.tokens=60000
                evovpo study paper/musique --model Qwen/Qwen3-1.7B --dry-run
     """
     from rich.markdown import Markdown
 
     from trainer.experiments.recipe import find_recipe
 
+    given, only = settings_of(changes), None if arms is None else arms.split(",")
     if (recipe := find_recipe(target)) is not None:
-        given = settings_of(changes) | {
-            key: value for key, value in (("model", model), ("seeds", seeds), ("test", test_tasks)) if value
-        }
+        given |= {key: value for key, value in (("model", model), ("seeds", seeds)) if value}
         _refuse_others(context, _OF_A_RECIPE)
-        only = None if arms is None else arms.split(",")
         _recipe(recipe, given, only, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
         return
-    if changes or dry_run:
-        raise ConfigError(f"--set and --dry-run are for recipes (docs/reproduce.md), and {target} is none")
+    if dry_run:
+        raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is none")
     from trainer.experiments.study import store_url
     from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
@@ -130,7 +118,8 @@ def study(
         found = read_study(Path(target), runs=not report_only, work=None if report_only else folder)
     else:
         folder = work or out / "work"
-        found = _bundled(target, out, context.params)
+        start = {} if model is None else {"start": str(Path(model).resolve())}
+        found = _bundled(target, out, given | start | ({} if seeds is None else {"seeds": seeds}), only)
     export = Export(found.folder / "export")
     beside = page_beside(store_url(folder), partial(report_record, found)) if serve else nullcontext()
     with beside:
@@ -226,20 +215,13 @@ def _run(
             raise
 
 
-def _bundled(name: str, out: Path, given: dict[str, Any]) -> Study:
+def _bundled(name: str, out: Path, changes: dict[str, Any], arms: list[str] | None) -> Study:
     from trainer.experiments.study_file import bundled_studies, read_bundled
 
     if name not in bundled_studies():
         hint = nearest_hint(name, bundled_studies())
         raise ConfigError(f"{name!r} is neither a study file (*.toml) nor a domain; {hint}")
-    changes = {key: given[named] for named, key in _KEYS.items() if given[named] is not None}
-    for named in ("learning_rates", "kls"):
-        if given[named] is not None:
-            changes[_KEYS[named]] = _numbers("--" + named.replace("_", "-"), given[named])
-    if given["model"] is not None:
-        changes["start"] = str(Path(given["model"]).resolve())
-    arms = None if given["arms"] is None else given["arms"].split(",")
-    return read_bundled(name, out, changes, arms, given["largest_k"])
+    return read_bundled(name, out, changes, arms)
 
 
 def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
@@ -250,14 +232,8 @@ def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
         if parameter not in allowed and str(context.get_parameter_source(parameter)).endswith("COMMANDLINE")
     ]
     if given:
-        options = ", ".join("--" + parameter.replace("_", "-") for parameter in given)
+        names = {"changes": "set"}
+        options = ", ".join("--" + names.get(one, one).replace("_", "-") for one in given)
         raise ConfigError(
             f"{options}: the file says this itself; change it there, or a recipe's key with --set"
         )
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"{option}: expected numbers with commas between them, found {text!r}") from error

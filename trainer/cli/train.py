@@ -84,9 +84,6 @@ def train(
     dates: Dates = "",
     test_dates: Annotated[str, option("FROM..TO", "Held-out rows with a date in this range.")] = "",
     seed: Annotated[int, option("S", "Random seed.", min=0)] = 0,
-    report_to: Annotated[
-        str | None, option("NAME", "TRL reports steps to tensorboard, trackio or wandb.")
-    ] = None,
     changes: Annotated[
         list[str] | None,
         option("KEY=VALUE", "Change one setting of TRL's GRPOConfig or of VPOConfig.", "--set"),
@@ -114,13 +111,12 @@ def train(
     check_installed()
     from trainer.domains.training import TrainingRequest
 
-    settings = settings_of(changes) | ({"report_to": report_to} if report_to else {})
     if domain is None and config is None:
         raise ConfigError("name what to answer with --domain, or a recipe with --config")
     asked = TrainingRequest(
         domain=domain or "", output=str(output), data=data, test_data=test_data, model=model,
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
-        lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings,
+        lora=lora, seed=seed, test=test, ks=numbers("--k", ks), settings=settings_of(changes),
         dates=dates, test_dates=test_dates, goals=goals,
     )  # fmt: skip
     if config is not None:

@@ -27,7 +27,6 @@ def read_bundled(
     folder: Path,
     changes: Mapping[str, Any],
     arms: Sequence[str] | None = None,
-    largest_k: int | None = None,
 ) -> Study:
     """Return a study that comes with the package, whose rows and report lie in `folder`.
 
@@ -35,11 +34,9 @@ def read_bundled(
     trained, without it all but the optional ones. Raises `ConfigError` naming everything that is wrong.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")
-    if largest_k is not None:
-        data["ks"] = [*(k for k in data["ks"] if k < largest_k), largest_k]
     for key, value in changes.items():
         table, _, field = key.rpartition(".")
-        (data[table] if table else data)[field] = value
+        (data.setdefault(table, {}) if table else data)[field] = value
     trained = {arm["name"]: arm for arm in data["arms"] if "objective" in arm}
     optional = {key for key, arm in trained.items() if arm.pop("optional", False)}
     wanted = [key for key in trained if key not in optional] if arms is None else arms
