@@ -82,8 +82,8 @@ def loop(
 ) -> None:
     """Search related problems and train the model on the results, in alternation.
 
-    Some problems are held out. At the end they show whether the loop helped, also compared with a start
-    model that may search for the training's CPU time. A version that is clearly worse is not used.
+    Some problems are held out. At the end they show whether the loop helped, and after how many problems it
+    has paid for itself. A version that is clearly worse is not used.
     Problems with a scorer are not held out; the results of each round are shown instead.
     After Ctrl-C or a crash the same command continues.
 

@@ -1,13 +1,12 @@
 """The guard: compares a new policy version with earlier ones and refuses one that is clearly worse.
 
-Earlier ones are its parent, version 0 and the best so far, in sampling and in searches with joins. All that
-was trained and probed on the same problems is compared with version 0 together: small losses add up.
+Earlier ones are its parent and, because small losses add up, version 0; in sampling and in searches with
+joins.
 """
 
-import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from transformers import AutoConfig
 from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config, RunConfig, StoreConfig
-from evovpo.errors import ConfigError, PolicyError
+from evovpo.errors import PolicyError
 from evovpo.files import write_json
 from evovpo.problem.folder import with_folder_grouping
 from evovpo.proposers.policy_folders import base_version
@@ -25,7 +24,7 @@ from evovpo.proposers.sampler import check_supported
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
-from evovpo.types import Json, PolicyVersion, Problem, content_id
+from evovpo.types import Json, PolicyVersion, Problem
 from trainer.learning.policy_models import TrainableModel, save_model
 from trainer.loop.probe import ProbeResult, generated_problems, probe
 from trainer.loop.steps import writing
@@ -40,12 +39,16 @@ FEWEST_PROBLEMS = 6
 by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
 
 
+Values = dict[str, list[float]]
+"""By figure, one value for each problem that was probed."""
+
+
 class GuardVerdict(NamedTuple):
-    """Whether a new version is clearly worse than its parent, and the figures that say so."""
+    """Whether a new version is clearly worse than an earlier one, and the figures that say so."""
 
     is_worse: bool
-    differences: dict[int, Interval]
-    """best@k of the new version minus the parent's, by k, paired over problems."""
+    differences: dict[str, Interval]
+    """By figure, the new version minus its parent, paired over problems."""
     reason: str
 
     def summary(self) -> dict[str, Json]:
@@ -54,50 +57,43 @@ class GuardVerdict(NamedTuple):
             "is_worse": self.is_worse,
             "reason": self.reason,
             "differences": {
-                str(k): {"mean": i.mean, "low": i.low, "high": i.high, "problems": i.n}
-                for k, i in self.differences.items()
+                figure: {"mean": i.mean, "low": i.low, "high": i.high, "problems": i.n}
+                for figure, i in self.differences.items()
             },
         }
 
 
-def clearly_worse(
-    new: ProbeResult, parent: ProbeResult, *, budget: int, margin: float = 0.01
-) -> GuardVerdict:
-    """Return whether `new` has clearly forgotten something that `parent` could: the guard before serving.
+def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.01) -> GuardVerdict:
+    """Return whether `new` has clearly forgotten something that an earlier version could.
 
-    Compared are best@1 and best@k at the search's budget (or the most that were sampled, if fewer), paired
-    over the problems. The new version is clearly worse if for one of them the 95 % bootstrap interval of
-    the difference lies below 0 and its mean below -`margin`: a loss must be both certain and worth
-    mentioning. By chance it refuses a version that is no worse too: of samples of the built-in model compared
-    with other samples of it, 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6 to 8. On fewer than
-    `FEWEST_PROBLEMS` problems none is. Raises `ConfigError` for probes of different problems.
+    `earlier` has versions by what they are called, the parent first. A version is clearly worse if for one
+    figure the 95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss
+    must be both certain and worth mentioning. By chance it refuses a version that is no worse too: of samples
+    of the built-in model compared with other samples of it, 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6
+    to 8. On fewer than `FEWEST_PROBLEMS` problems none is.
     """
-    ks = sorted({1, min(budget, new.sampled, parent.sampled)})
-    differences = differences_by_k(new, parent, "best_at_k", ks)
-    shown = ", ".join(f"best@{k} {interval:+.3f}" for k, interval in differences.items())
-    worse = [f"best@{k}" for k, i in differences.items() if i.is_below_zero and i.mean < -margin]
-    problems = len(new.problems)
-    is_worse = bool(worse) and problems >= FEWEST_PROBLEMS
-    said = f"clearly worse at {' and '.join(worse)}" if is_worse else "not clearly worse"
-    said += f" on {problems} problems"
+    found = {
+        name: {
+            figure: bootstrap_interval([new[figure]], [values[figure]], np.random.default_rng(0))
+            for figure in new
+        }
+        for name, values in earlier.items()
+    }
+    lost = [
+        f"{figure} than {name} ({interval:+.3f})"
+        for name, by_figure in found.items()
+        for figure, interval in by_figure.items()
+        if interval.is_below_zero and interval.mean < -margin
+    ]
+    differences = next(iter(found.values()))
+    problems = next(iter(differences.values())).n
+    shown = ", ".join(f"{figure} {interval:+.3f}" for figure, interval in differences.items())
+    said = f"not clearly worse on {problems} problems: {shown}"
     if problems < FEWEST_PROBLEMS:
-        said = f"too few problems to tell ({problems} of {FEWEST_PROBLEMS})"
-    return GuardVerdict(is_worse, differences, f"{said}: {shown}")
-
-
-Values = dict[str, list[float]]
-"""By figure, one value for each problem that was probed."""
-
-
-def losses(new: Values, earlier: dict[str, Values], margin: float = 0.01) -> list[str]:
-    """Return sentences: the figures in which `new` is clearly worse than an earlier version."""
-    found = []
-    for name, old in earlier.items():
-        for figure in new.keys() & old.keys():
-            interval = bootstrap_interval([new[figure]], [old[figure]], np.random.default_rng(0))
-            if interval.is_below_zero and interval.mean < -margin and interval.n >= FEWEST_PROBLEMS:
-                found.append(f"{figure} than {name} ({interval:+.3f})")
-    return sorted(found)
+        said = f"too few problems to tell ({problems} of {FEWEST_PROBLEMS}): {shown}"
+    elif lost:
+        said = f"clearly worse on {problems} problems at {'; '.join(lost)}"
+    return GuardVerdict(bool(lost) and problems >= FEWEST_PROBLEMS, differences, said)
 
 
 def solved_in_searches(
@@ -116,22 +112,6 @@ def solved_in_searches(
         ]
         tokens = sum(store.run_summary(outcome.run).tokens for outcome in outcomes)
     return [float(one.solved and one.solved_heldout is not False) for one in outcomes], tokens
-
-
-def differences_by_k(
-    new: ProbeResult, parent: ProbeResult, figure: str, ks: Sequence[int]
-) -> dict[int, Interval]:
-    """Return for each k the mean paired difference of a figure over problems, with its 95 % interval.
-
-    Raises `ConfigError` unless both probes hold the same problems in the same order.
-    """
-    if new.problems != parent.problems:
-        raise ConfigError(
-            f"one probe holds {len(new.problems)} problems and the other {len(parent.problems)}; expected "
-            "the same ones in the same order: probe both versions with the same problems"
-        )
-    pairs = zip(ks, new.values(figure, ks).T, parent.values(figure, ks).T, strict=True)
-    return {k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs}
 
 
 def uncompared(store: Store, plan: TrainingPlan) -> str:
@@ -172,8 +152,7 @@ def compare_with_earlier(
     """Probe the trained model and earlier versions, keep the comparison in a file, and return its figures.
 
     None for `problems` stands for generated ones. Without problems, or where generated ones say nothing
-    (`uncompared`), nothing is compared. What an earlier training of the folder probed on the same problems in
-    the same way is read from its file.
+    (`uncompared`), nothing is compared.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:
@@ -195,12 +174,9 @@ def compare_with_earlier(
         sampling=of_run.sampling,
         run=RunConfig(seed=seed),
     )
-    names = [f"{problem.id} {problem.version}" for problem in problems]
-    probed_on = content_id(settings.model_dump_json(), str(budget), str(seed), *names)
-    known = _values_known(store, folder.parent, probed_on)
-    best = max(known, key=lambda at: sum(map(np.mean, known[at].values())), default=0)
-    numbers = list(dict.fromkeys((plan.start.number, 0, best)))
-    left = [number for number in numbers[1:] if number not in known]
+    earlier = {"its parent": plan.start}
+    if plan.start.number:
+        earlier["version 0"] = plan.start_model
     done = tokens = 0
 
     def probed(version: PolicyVersion) -> tuple[ProbeResult, Values]:
@@ -213,7 +189,7 @@ def compare_with_earlier(
             seed=seed,
             sampling=plan.sampling,
             config=Config(store=StoreConfig(url=store.name)),
-            on_problem=lambda at, total: on_problem(done + at, (2 + len(left)) * total),
+            on_problem=lambda at, total: on_problem(done + at, (1 + len(earlier)) * total),
         )
         done += len(problems)
         tokens += result.tokens
@@ -225,27 +201,11 @@ def compare_with_earlier(
             tokens += searched
         return result, values
 
-    parent, known[plan.start.number] = probed(plan.start)
-    known |= {number: probed(store.policy_version(number))[1] for number in left}
+    compared = {name: probed(version) for name, version in earlier.items()}
     new, values = probed(PolicyVersion(-1, plan.start.number, str(candidate)))
-    together = [values, *(found for number, found in known.items() if number)]
-    pooled = {figure: np.mean([found[figure] for found in together], 0).tolist() for figure in values}
-    # Best@k beside the parent is the verdict's own.
-    own = {figure: found for figure, found in known[plan.start.number].items() if "@" not in figure}
-    lost = losses(values, {f"version {number}": known[number] for number in numbers[1:]})
-    lost += losses(values, {f"version {plan.start.number}": own})
-    lost += [f"{one}, all trained versions together" for one in losses(pooled, {"version 0": known[0]})]
-    verdict = clearly_worse(new, parent, budget=budget)
-    if lost and not verdict.is_worse:
-        verdict = verdict._replace(is_worse=True, reason=f"clearly worse at {'; '.join(lost)}")
-    by_version = {"new": values} | {str(number): found for number, found in known.items()}
-    found = {
-        "version": new.summary(),
-        "parent": parent.summary(),
-        "verdict": verdict.summary(),
-        "probed_on": probed_on,
-        "values": by_version,
-    }
+    parent, _ = compared["its parent"]
+    verdict = clearly_worse(values, {name: found for name, (_, found) in compared.items()})
+    found = {"version": new.summary(), "parent": parent.summary(), "verdict": verdict.summary()}
     is_refused = verdict.is_worse and not settings.serve_worse
     with writing(folder / PROBE_FILE):
         write_json(folder / PROBE_FILE, found)
@@ -259,20 +219,8 @@ def compare_with_earlier(
             for k, value in result.means(f"{figure}_k").items()
         },
         **{
-            f"probe.difference.best_at_{k}.{name}": float(value)
-            for k, interval in verdict.differences.items()
+            f"probe.difference.{figure.replace('@', '_at_')}.{name}": float(value)
+            for figure, interval in verdict.differences.items()
             for name, value in (("mean", interval.mean), ("low", interval.low), ("high", interval.high))
         },
     }
-
-
-def _values_known(store: Store, trainings: Path, probed_on: str) -> dict[int, Values]:
-    """Return by number what is known of versions that were probed on the same problems in the same way."""
-    numbers = {version.config_hash: version.number for version in store.policy_versions()}
-    known: dict[int, Values] = {}
-    for file in trainings.glob(f"*/{PROBE_FILE}"):
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if found.get("probed_on") == probed_on and file.parent.name in numbers:
-            known[numbers[file.parent.name]] = found["values"].pop("new")
-            known |= {int(number): values for number, values in found["values"].items()}
-    return known

@@ -1,10 +1,8 @@
-"""Compares the models of a loop on held-out problems, also with a longer search by the start model."""
+"""Compares the start model of a loop with its last version on held-out problems: the gain, and its cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
-from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +11,7 @@ import torch
 from evovpo.analysis.statistics import bootstrap_interval
 from evovpo.config import Config
 from evovpo.errors import TrainingError
-from evovpo.experiments.break_even import ArmCosts, BreakEven
+from evovpo.experiments.break_even import UNITS, ArmCosts, BreakEven
 from evovpo.experiments.break_even import compare as pays_after
 from evovpo.experiments.pool import Message, TaskDone, run_all
 from evovpo.proposers.local import load_model
@@ -27,8 +25,6 @@ from trainer.loop.turns import Turns
 
 ANSWERS = KS[-1]
 """Answers to each held-out problem, of the start model and of the last version."""
-_MOST_TIMES = 20
-"""Most answers that the frozen model gets in place of the training, in multiples of `ANSWERS`."""
 _PARTS = 4
 """Of what is measured, for each process: they end together, and tell how far they are."""
 _FEW_TARGETS = 30
@@ -53,9 +49,6 @@ class LoopResult(NamedTuple):
     """The same of the last version that was trained, whether it is served or not."""
     served: int
     """Number of the version that searches follow."""
-    frozen_at_equal_cpu: Json
-    """The same of the start model with as many answers more as the CPU time of the loop would have given: of
-    its searches, trainings and guards. `cpu_share` is below 1 where their most was reached before."""
     break_even: Json
     """After how many problems of `answers` answers each the loop has paid for itself
     (`evovpo/experiments/break_even.py`), in CPU seconds and in tokens; empty where nothing was trained."""
@@ -78,6 +71,35 @@ class LoopComparison(NamedTuple):
         ]
 
 
+class _Measured(NamedTuple):
+    """What a version does on the held-out problems."""
+
+    probe: ProbeResult
+    cpu_seconds: float
+    solved: float
+    """Problems that searches with joins solve."""
+
+    def costs(self, unit: str, training: float) -> ArmCosts:
+        """Return what training and answers cost in a unit, and the problems solved."""
+        cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
+        solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
+        return ArmCosts(training, np.full(solved_S_T.shape, cost / solved_S_T.size), solved_S_T)
+
+    def figures(self) -> dict[str, Json]:
+        """Return the figures as JSON."""
+        by_answers = self.probe.values("solved_at_k", KS).sum(axis=0).tolist()
+        figures: dict[str, Json] = {
+            "answers": ANSWERS,
+            "problems": len(self.probe.problems),
+            "solved_heldout": by_answers[-1],
+            "solved_by_answers": dict(zip(map(str, KS), by_answers, strict=True)),
+            "solved_in_searches": self.solved,
+        }
+        for name in ("best_at_k", "pass_at_k"):
+            figures[name] = {str(k): value for k, value in self.probe.means(name).items()}
+        return figures
+
+
 def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | None]:
     """Measure the start model and the last trained version on the held-out problems, if there are any."""
     loop, store = turns.loop, turns.store
@@ -93,69 +115,84 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
         before=None,
         after=None,
         served=0 if served is None else served.number,
-        frozen_at_equal_cpu=None,
         break_even=[],
         verdict="No problem was held out: whether training paid, this cannot tell.",
     )
     if not loop.held_out:
         return result, None
-
-    def probed(said: str, version: PolicyVersion, answers: int) -> tuple[ProbeResult, float]:
-        # Another seed than the guard's, so that nothing is measured by the answers that it chose by.
-        work = partial(_timed_probe, version, most=answers, seed=loop.train.run.seed + 1)
-        found = _in_parts(turns, said, loop.search, work)
-        probes = [result for result, _ in found]
-        problems, measures = (
-            tuple(chain.from_iterable(parts))
-            for parts in zip(*((one.problems, one.measures) for one in probes), strict=True)
-        )
-        tokens = sum(one.tokens for one in probes)
-        whole = replace(probes[0], problems=problems, measures=measures, tokens=tokens)
-        return whole, sum(spent for _, spent in found)
-
-    after, seconds = probed("last trained version", last, ANSWERS)
+    # One version, where nothing was made.
+    measured = [_measure(turns, version) for version in dict.fromkeys((start_model, last))]
+    before, after = measured[0], measured[-1]
     training = _spent(turns, rounds, made)
-    equal = 1.0 + training["cpu_seconds"] / max(seconds, 1e-9)
-    times = min(equal, _MOST_TIMES)
-    before, frozen_seconds = after, seconds
-    if made:
-        before, frozen_seconds = probed("start model", start_model, ceil(ANSWERS * times))
     spent = {
-        unit: {
-            "start": _on_problems(before, 0.0, old),
-            "trained": _on_problems(after, training[unit], new),
-        }
-        for unit, old, new in (
-            ("cpu_seconds", frozen_seconds, seconds),
-            ("tokens", before.tokens, after.tokens),
-        )
+        unit: {"start": before.costs(unit, 0.0), "trained": after.costs(unit, training[unit])}
+        for unit in UNITS
         if made
     }
-    compared = LoopComparison(before, after, spent)
-    budget = min(ANSWERS, loop.search.search.evaluations)
-    search = loop.search.changed(search={"evaluations": budget})
-    solved = []
-    for version in dict.fromkeys((start_model, last)):  # one, where nothing was made
-        work = partial(solved_in_searches, version)
-        parts = _in_parts(turns, f"searches with version {version.number}", search, work)
-        solved.append(sum(sum(part) for part, _ in parts))
+    compared = LoopComparison(before.probe, after.probe, spent)
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
-    share = times / equal
     none = "Nothing was trained, so nothing was won."
-    verdict = loop_verdict(before, after, targets, share) if made else none
     return result._replace(
-        before=_figures(before, ANSWERS) | {"solved_in_searches": solved[0]},
-        after=_figures(after, ANSWERS) | {"solved_in_searches": solved[-1]},
-        frozen_at_equal_cpu=_figures(before, before.sampled) | {"cpu_share": share},
+        before=before.figures(),
+        after=after.figures(),
         break_even=[one._asdict() for one in compared.break_even()],
-        verdict=verdict,
+        verdict=loop_verdict(before.probe, after.probe, targets) if made else none,
     ), compared
 
 
-def _on_problems(found: ProbeResult, training: float, cost: float) -> ArmCosts:
-    """Return what `ANSWERS` answers to each held-out problem cost of what all answers did, and solved."""
-    solved = found.values("solved_at_k", [ANSWERS]).T
-    return ArmCosts(training, np.full(solved.shape, cost * ANSWERS / found.sampled / solved.size), solved)
+def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
+    """Return what a version does on the held-out problems, measured in `jobs` processes.
+
+    Where one is enough, in this one.
+    """
+    loop, said = turns.loop, f"version {version.number}"
+    total = len(loop.held_out)
+    count = min(_PARTS * turns.jobs, total)
+    # Another seed than the guard's, so that nothing is measured by the answers that it chose by.
+    seed = loop.train.run.seed + 1
+    tasks = [_Part(str(at), version, loop.held_out[at::count], loop.search, seed) for at in range(count)]
+    found: dict[str, _Measured] = {}
+
+    def on_message(message: Message) -> None:
+        if isinstance(message, TaskDone):
+            found[message.name] = message.value
+            done = sum(len(one.probe.problems) for one in found.values())
+            turns.watch.measured(said, done, total)
+
+    turns.watch.measured(said, 0, total)
+    if turns.jobs == 1:
+        for task in tasks:
+            on_message(TaskDone(task.name, task.run(ignore)))
+    elif failed := run_all(tasks, turns.jobs, on_message):
+        raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command continues")
+    parts = [found[task.name] for task in tasks]
+    whole = replace(
+        parts[0].probe,
+        problems=tuple(chain.from_iterable(one.probe.problems for one in parts)),
+        measures=tuple(chain.from_iterable(one.probe.measures for one in parts)),
+        tokens=sum(one.probe.tokens for one in parts),
+    )
+    return _Measured(whole, sum(one.cpu_seconds for one in parts), sum(one.solved for one in parts))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of the held-out problems, measured by one process."""
+
+    name: str
+    version: PolicyVersion
+    problems: tuple[Problem, ...]
+    config: Config
+    seed: int
+
+    def run(self, tell: Callable[[Any], None]) -> _Measured:
+        """Sample and judge answers, then search."""
+        search, began = self.config.search, cpu_seconds()
+        found = probe(self.version, self.problems, answers=search.answers, seed=self.seed, config=self.config)
+        seconds = cpu_seconds() - began
+        config = self.config.changed(search={"evaluations": min(ANSWERS, search.evaluations)})
+        solved, _ = solved_in_searches(self.version, self.problems, config)
+        return _Measured(found, seconds, sum(solved))
 
 
 def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str, float]:
@@ -171,55 +208,6 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
     return {"cpu_seconds": seconds, "tokens": tokens}
 
 
-def _timed_probe(
-    version: PolicyVersion, problems: tuple[Problem, ...], most: int, seed: int, config: Config
-) -> tuple[ProbeResult, float]:
-    """Return what a version answered, and the CPU seconds that took."""
-    began = cpu_seconds()
-    answers = config.search.answers
-    result = probe(version, problems, answers=answers, k_max=most, seed=seed, config=config)
-    return result, cpu_seconds() - began
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some of the held-out problems, measured by one process."""
-
-    name: str
-    problems: tuple[Problem, ...]
-    config: Config
-    work: Callable[..., Any]
-
-    def run(self, tell: Callable[[Any], None]) -> Any:
-        """Return what the work gives."""
-        return self.work(self.problems, config=self.config)
-
-
-def _in_parts(turns: Turns, said: str, config: Config, work: Callable[..., Any]) -> list[Any]:
-    """Return what `work(problems, config=config)` gives for parts of what is held out, in `jobs` processes.
-
-    Where one is enough, in this one.
-    """
-    problems = turns.loop.held_out
-    count = min(_PARTS * turns.jobs, len(problems))
-    tasks = {str(at): _Part(str(at), problems[at::count], config, work) for at in range(count)}
-    found: dict[str, Any] = {}
-
-    def on_message(message: Message) -> None:
-        if isinstance(message, TaskDone):
-            found[message.name] = message.value
-            done = sum(len(tasks[name].problems) for name in found)
-            turns.watch.measured(said, done, len(problems))
-
-    turns.watch.measured(said, 0, len(problems))
-    if turns.jobs == 1:
-        for name, task in tasks.items():
-            on_message(TaskDone(name, task.run(ignore)))
-    elif failed := run_all(list(tasks.values()), turns.jobs, on_message):
-        raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command continues")
-    return [found[name] for name in tasks]
-
-
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
     """Return the mean over a round's searches of the best mean reward that each found."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
@@ -229,36 +217,14 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
     ]
 
 
-def _figures(result: ProbeResult, answers: int) -> dict[str, Json]:
-    curves: dict[str, Json] = {
-        name: {str(k): value for k, value in result.means(name).items() if k <= answers}
-        for name in ("best_at_k", "pass_at_k")
-    }
-    by_answers = result.values("solved_at_k", KS).sum(axis=0).tolist()
-    solved: dict[str, Json] = {str(k): value for k, value in zip(KS, by_answers, strict=True)}
-    figures: dict[str, Json] = {
-        "answers": answers,
-        "problems": len(result.problems),
-        "solved_heldout": float(result.values("solved_at_k", [answers]).sum()),
-        "solved_by_answers": solved,
-    }
-    return figures | curves
-
-
-def loop_verdict(
-    before: ProbeResult, after: ProbeResult, targets: float | None, cpu_share: float = 1.0
-) -> str:
+def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
     """Return in a few sentences whether the loop won: held-out problems solved, paired over problems.
-
-    `cpu_share` of the loop's CPU time is what the answers of `before` took.
 
     What decides is the area under the problems solved by the logarithm of the answers, from 1 to `ANSWERS`:
     a model that needs fewer answers is better, and the largest number alone is noise.
     """
-    rng = np.random.default_rng(0)
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
-    gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)], rng)
-    beyond = bootstrap_interval([new[:, -1]], [before.values("solved_at_k", [before.sampled])[:, 0]], rng)
+    gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)], np.random.default_rng(0))
     areas = [values.mean(axis=1).sum() for values in (old, new)]
     most = [values[:, -1].sum() for values in (old, new)]
     said = (
@@ -268,12 +234,7 @@ def loop_verdict(
     )
     if not gain.is_clear or gain.mean < 0:
         return f"The loop did not clearly win, {said}: {_why_not(before, after, targets)}."
-    word = "behind" if beyond.is_below_zero else "ahead of" if beyond.is_clear else "level with"
-    part = "" if cpu_share >= 1 else f"{cpu_share:.0%} of "
-    return (
-        f"The loop won: {said}. With {ANSWERS} it is {word} a start model that has {part}the loop's CPU time "
-        f"as {before.sampled} answers (share {beyond:+.3f})."
-    )
+    return f"The loop won: {said}."
 
 
 def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.analysis.statistics import Interval
+from evovpo.analysis.statistics import Interval, bootstrap_interval
+from evovpo.errors import ConfigError
 from evovpo.experiments.break_even import PROBLEMS, ArmCosts, cost_per_solved
 from evovpo.experiments.intervals import mean
 from evovpo.reports.pictures import BeforeAfter, KCurve, write_before_after, write_budgets
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
-from evovpo.types import Json, PolicyEventKind, PolicyVersion, TrainingStep
+from evovpo.types import Json, PolicyEventKind, TrainingStep
 
 if TYPE_CHECKING:  # it loads torch, which tables do without
     from trainer.loop.probe import ProbeResult
@@ -92,7 +93,6 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
                 "objective": None if training is None else training.objective,
                 "runs": [] if training is None else list(training.runs),
                 "refused": refused.get(version.number),
-                "probed_on": _probed_on(version),
                 "path": version.path,
                 "metrics": dict(version.metrics),
             }
@@ -100,22 +100,11 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
     return found
 
 
-def _probed_on(version: PolicyVersion) -> str | None:
-    """Return what tells the problems that a version was probed on from others, or None if it was not."""
-    file = Path(version.path).parent / "trainings" / (version.config_hash or "none") / "probe.json"
-    return json.loads(file.read_text(encoding="utf-8")).get("probed_on") if file.is_file() else None
-
-
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the versions of `policies_json` as a table; the served one is marked.
-
-    Versions are compared with their parents on problems that differ from training to training: rows compare
-    where they have the same letter.
-    """
+    """Return the versions of `policies_json` as a table; the served one is marked."""
     figures = map(right, ("version", "parent"))
     best = right("best@1, parent's\nand its own", no_wrap=True)
-    table = plain_table("", *figures, "objective", right("steps"), best, "on", folded("folder"))
-    places = list(dict.fromkeys(row["probed_on"] for row in rows if row["probed_on"]))
+    table = plain_table("", *figures, "objective", right("steps"), best, folded("folder"))
     for row in rows:
         names = ("steps", "probe.parent.best_at_1", "probe.best_at_1")
         steps, before, after = (row["metrics"].get(name) for name in names)
@@ -127,7 +116,6 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["objective"] or "start model",
             "" if steps is None else f"{steps:.0f}",
             "" if before is None else f"{before:.3f} to {after:.3f}",
-            chr(ord("A") + places.index(row["probed_on"]) % 26) if row["probed_on"] else "",
             "/".join(Path(row["path"]).parts[-2:]),
         )
     return table
@@ -137,14 +125,20 @@ def _panels(
     before: ProbeResult, after: ProbeResult, names: tuple[str, str]
 ) -> Iterator[tuple[BeforeAfter, dict[int, Interval]]]:
     """Yield best@k and pass@k of two versions, with after minus before by k, paired over the problems."""
-    from trainer.loop.guard import differences_by_k
-
+    if before.problems != after.problems:
+        raise ConfigError(
+            f"one probe holds {len(after.problems)} problems and the other {len(before.problems)}; expected "
+            "the same ones in the same order: probe both versions with the same problems"
+        )
     ks = [k for k in before.ks if k in after.ks]
     for title, figure in (
         ("best@k: best mean reward of k answers", "best_at_k"),
         ("pass@k: one of k answers is right on all rows", "pass_at_k"),
     ):
-        differences = differences_by_k(after, before, figure, ks)
+        pairs = zip(ks, after.values(figure, ks).T, before.values(figure, ks).T, strict=True)
+        differences = {
+            k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs
+        }
         first, second = (
             KCurve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
             for name, found in zip(names, (before, after), strict=True)
