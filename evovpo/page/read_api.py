@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import attrgetter
@@ -72,7 +72,7 @@ def run_record(source: Source, run_id: str) -> Record:
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
     calls, migrations = source.store().call_totals(run_id), _migrations(source, head)
-    policies = sorted(figures.by["policy_version"].items())
+    policies, summary = sorted(figures.by_policy.items()), figures.summary
     return {
         **_run(source, head, figures),
         "statement": cut(problem.statement),
@@ -85,13 +85,16 @@ def run_record(source: Source, run_id: str) -> Record:
             {"island": index, **vars(island), "migrations": migrations}
             for index, island in sorted(figures.islands.items())
         ],
-        **{f"by_{name}": _counts(figures.by[name]) for name in ("status", "parse_status", "kind")},
+        "by_status": _counts(summary.by_status),
+        "by_parse_status": _counts(summary.by_parse_status),
+        "by_kind": _counts(figures.by_kind),
         "by_way": [
-            {**one, "rises": figures.by["way_rises"][one["name"]]} for one in _counts(figures.by["way"])
+            {"name": way, "count": asked, "rises": rose}
+            for way, (asked, rose) in sorted(summary.by_way.items(), key=lambda item: -item[1][0])
         ],
         "by_policy": [{"policy_version": key, "rollouts": n} for key, n in policies],
-        "open_asks": [ask._asdict() for ask in source.store().open_asks(run_id)],
-        "calls": {**calls._asdict(), "faults": _counts(Counter(calls.faults))},
+        "open_asks": source.store().open_asks(run_id),
+        "calls": {**calls._asdict(), "faults": _counts(calls.faults)},
         "settings": _settings(head.run.config_json),
     }
 
@@ -140,7 +143,9 @@ def answers_record(
         "run": run_id,
         "offset": offset,
         "more": len(found) > limit,
-        "answers": [{**one._asdict(), "text": _of(one, "text", "characters")} for one in found[:limit]],
+        "answers": [
+            {**one, "text": {"text": one["text"], "characters": one["characters"]}} for one in found[:limit]
+        ],
     }
 
 
@@ -227,7 +232,7 @@ class NotStoredError(StoreError):
 
 
 def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
-    run, problem, best, mean = head.run, source.problem(head.run), figures.best, figures.best_mean
+    run, problem, best, summary = head.run, source.problem(head.run), figures.best, figures.summary
     is_right = None if head.heldout is None or not head.heldout[1] else head.heldout[0] == head.heldout[1]
     config = _config(run.config_json)
     rises = [figures.points[place] for place in figures.rises]
@@ -245,8 +250,8 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "objectives": len(problem.objectives),
         "best_score": best and best.score,
         "score_name": problem.objectives[0].name if problem.has_one_score else "combined_score",
-        "best_mean_reward": mean and mean.mean_reward,
-        "passed": mean.passed if mean else 0,
+        "best_mean_reward": summary.best_mean_reward,
+        "passed": summary.examples_passed,
         "best_program_id": best and best.program_id,
         "best_policy_version": best and best.policy_version,
         "best_at": best and best.evaluations,
@@ -254,8 +259,8 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "tokens": figures.now.tokens or head.server_tokens or 0,
         "programs": len(figures.lines),
         "small_curve": [[one.evaluations, one.best if one.score is None else one.score] for one in small],
-        "sandbox_seconds": round(figures.sandbox_seconds, 3),
-        "policy_versions": sorted(figures.by["policy_version"]),
+        "sandbox_seconds": round(summary.evaluation_seconds, 3),
+        "policy_versions": sorted(figures.by_policy),
         "read": [figures.position + 1, figures.last + 1],
     }
 
@@ -324,9 +329,9 @@ def _config(config_json: str) -> Config | None:
         return None
 
 
-def _counts(counter: Counter[Any]) -> list[Record]:
+def _counts(counts: Mapping[Any, int]) -> list[Record]:
     """Return what was counted, most first; a word of the store is a value here, not a key."""
-    return [{"name": str(name), "count": count} for name, count in counter.most_common(50)]
+    return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
-from evovpo.store.page_queries import Browsing, RunHead, TellPage
+from evovpo.store.page_queries import Browsing, RunHead
 from evovpo.store.runs import CallTotals, Snapshot
 from evovpo.store.schema import SCHEMA_VERSION
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
@@ -30,7 +30,6 @@ __all__ = [
     "RunSummary",
     "Snapshot",
     "Store",
-    "TellPage",
     "rises",
     "solved_at",
     "unescape_text",

@@ -3,14 +3,13 @@
 A run is read in the order of its tells, so that a reader continues after the last one it has.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Connection, String, case, cast, func, select, type_coerce
 
 from evovpo.store.database import Database, reading
-from evovpo.store.row_records import prompts_where, tells_where
+from evovpo.store.row_records import prompts_where, tells_where, vectors_of
 from evovpo.store.runs import run_of, with_status
 from evovpo.store.schema import (
     calls,
@@ -19,23 +18,20 @@ from evovpo.store.schema import (
     evaluations,
     programs,
     prompts,
-    rewards,
     rollouts,
     run_events,
     runs,
     tells,
 )
-from evovpo.store.summary import FREE, heldout_of, judged_where
+from evovpo.store.summary import FREE, heldout_of
 from evovpo.types import (
     MEMORISED,
     Json,
-    ParseStatus,
     Prompt,
     PromptKind,
     Rewards,
     Run,
     RunStatus,
-    Status,
     Tell,
 )
 
@@ -58,87 +54,6 @@ class RunHead(NamedTuple):
     """As of `CallTotals`."""
     server_tokens: int | None
     """Completion tokens as servers count them; None for a run that asked no server."""
-
-
-class CandidateLine(NamedTuple):
-    """One candidate of a run, in few words."""
-
-    position: int
-    """Of its tell in the run, from 0."""
-    slot: int
-    kind: PromptKind
-    island: int
-    parse_status: ParseStatus
-    program_id: str | None
-    evaluation_id: str | None
-    status: Status | None
-    seconds: float
-    """That the sandbox took; 0 where it did not run it for this candidate."""
-    mean_reward: float | None
-    passed: int
-    length: int
-    metrics: dict[str, Json] | None
-    """What an evaluator of its own returned."""
-    way: str = ""
-    """The way to ask of its prompt; empty where there is no choice."""
-
-
-class TellCost(NamedTuple):
-    """What one tell cost, and who answered it."""
-
-    position: int
-    policy_version: int | None
-    """None where no model answered."""
-    tokens: int
-    seconds: float
-    """Of sampling."""
-
-
-class FirstReach(NamedTuple):
-    """The first candidate, within a range of tells, with some value of a component."""
-
-    position: int
-    slot: int
-    objective: int
-    value: float
-
-
-class TellPage(NamedTuple):
-    """Consecutive tells of a run."""
-
-    lines: list[CandidateLine]
-    costs: list[TellCost]
-    reached: list[FirstReach]
-
-
-class AnswerLine(NamedTuple):
-    """One slot of a reply or a join, and its status."""
-
-    position: int
-    """Of its tell in the run, from 0."""
-    slot: int
-    kind: PromptKind
-    island: int
-    policy_version: int | None
-    """None where no model answered."""
-    parse_status: ParseStatus
-    reason: str
-    """Why it was refused; empty if it was not, or the reason is unknown."""
-    program_id: str | None
-    text: str
-    """Its beginning."""
-    characters: int
-    """Of all of it."""
-
-
-class OpenAsk(NamedTuple):
-    """An ask that waits for replies."""
-
-    sequence: int
-    kind: PromptKind
-    island: int
-    replies: int
-    wanted: int
 
 
 class Totals(NamedTuple):
@@ -195,48 +110,6 @@ class Browsing(Database):
         return -1 if last is None else last
 
     @reading
-    def tell_page(self, connection: Connection, run_id: str, after: int, through: int) -> TellPage:
-        """Return what happened in the tells behind position `after`, up to and with `through`."""
-        where = (candidates.c.run_id == run_id) & candidates.c.position.between(after + 1, through)
-        judged = judged_where(where).add_columns(
-            candidates.c.slot, prompts.c.island, candidates.c.evaluation_id, evaluations.c.metrics
-        )
-        lines = [
-            CandidateLine(
-                *(row.position, row.slot, row.kind, row.island, row.parse_status),
-                *(row.program_id, row.evaluation_id),
-                status=None if row.status is None else Status(row.status),
-                seconds=(row.seconds or 0.0) if row.executed else 0.0,
-                mean_reward=row.mean_reward,
-                passed=row.passed or 0,
-                length=row.length or 0,
-                metrics=None if row.metrics is None else dict(row.metrics),
-                way=row.way,
-            )
-            for row in connection.execute(judged).all()
-        ]
-        costs = connection.execute(
-            select(tells.c.position, rollouts.c.policy_version, rollouts.c.tokens, rollouts.c.seconds)
-            .outerjoin(rollouts, rollouts.c.id == tells.c.rollout_id)
-            .where(tells.c.run_id == run_id, tells.c.position.between(after + 1, through))
-            .order_by(tells.c.position)
-        )
-        reached = connection.execute(
-            select(rewards.c.objective, rewards.c.value, func.min(_ORDER))
-            .join(candidates, candidates.c.evaluation_id == rewards.c.evaluation_id)
-            .where(where, rewards.c.value > 0.0)
-            .group_by(rewards.c.objective, rewards.c.value)
-        )
-        return TellPage(
-            lines,
-            [TellCost(row[0], row[1], row[2] or 0, row[3] or 0.0) for row in costs.all()],
-            sorted(
-                FirstReach(first // _SLOTS, first % _SLOTS, index, value)
-                for index, value, first in reached.all()
-            ),
-        )
-
-    @reading
     def answers(
         self,
         connection: Connection,
@@ -245,8 +118,11 @@ class Browsing(Database):
         limit: int,
         parse_status: str | None,
         characters: int,
-    ) -> list[AnswerLine]:
-        """Return the slots of a run in order, all or those of one status, without starting programs."""
+    ) -> list[dict[str, Any]]:
+        """Return the slots of a run in order, all or those of one status, without starting programs.
+
+        `position` is that of the tell, from 0; `text` has the first `characters` of all `characters`.
+        """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
             wanted &= candidates.c.parse_status == parse_status
@@ -254,8 +130,8 @@ class Browsing(Database):
             select(
                 *(candidates.c.position, candidates.c.slot, prompts.c.kind, prompts.c.island),
                 *(rollouts.c.policy_version, candidates.c.parse_status, candidates.c.reason),
-                *(candidates.c.program_id, _begun(candidates.c.text, characters)),
-                func.length(candidates.c.text),
+                *(candidates.c.program_id, _begun(candidates.c.text, characters).label("text")),
+                func.length(candidates.c.text).label("characters"),
             )
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
             .outerjoin(rollouts, rollouts.c.id == candidates.c.rollout_id)
@@ -264,7 +140,7 @@ class Browsing(Database):
             .offset(offset)
             .limit(limit)
         )
-        return [AnswerLine(*row) for row in rows]
+        return [dict(row) for row in rows.mappings()]
 
     @reading
     def children(self, connection: Connection, run_id: str, program_id: str, limit: int) -> list[str]:
@@ -279,23 +155,17 @@ class Browsing(Database):
         return list(connection.scalars(made.order_by("first").limit(limit)))
 
     @reading
-    def open_asks(self, connection: Connection, run_id: str) -> list[OpenAsk]:
+    def open_asks(self, connection: Connection, run_id: str) -> list[dict[str, Any]]:
         """Return which of the latest asks of a run still wait for replies."""
         last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
         told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
+        replies, wanted = told.scalar_subquery().label("replies"), prompts.c.rollouts.label("wanted")
         rows = connection.execute(
-            select(
-                prompts.c.sequence,
-                prompts.c.kind,
-                prompts.c.island,
-                told.scalar_subquery(),
-                prompts.c.rollouts,
-            )
+            select(prompts.c.sequence, prompts.c.kind, prompts.c.island, replies, wanted)
             .where(prompts.c.run_id == run_id, prompts.c.sequence > (last or 0) - _ASKS_BACK)
             .order_by(prompts.c.sequence)
         )
-        asks = [OpenAsk(*row) for row in rows]
-        return [ask for ask in asks if ask.replies < ask.wanted]
+        return [dict(row) for row in rows.mappings() if row.replies < row.wanted]
 
     @reading
     def planned_asks(self, connection: Connection, run_id: str) -> int:
@@ -323,15 +193,7 @@ class Browsing(Database):
     @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
         """Return the rewards of evaluations by their ids, at most a thousand."""
-        rows = connection.execute(
-            select(rewards.c.evaluation_id, rewards.c.value)
-            .where(rewards.c.evaluation_id.in_(evaluation_ids))
-            .order_by(rewards.c.evaluation_id, rewards.c.objective)
-        )
-        found: dict[str, list[float]] = defaultdict(list)
-        for evaluation_id, value in rows:
-            found[evaluation_id].append(value)
-        return {key: tuple(values) for key, values in found.items()}
+        return vectors_of(connection, evaluation_ids)
 
     @reading
     def metrics(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, dict[str, Json]]:

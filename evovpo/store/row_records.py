@@ -1,6 +1,7 @@
 """Converts rows to records: prompts, tells, candidates and evaluations that match a condition."""
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, and_, func, select
@@ -25,6 +26,7 @@ from evovpo.types import (
     Parent,
     Program,
     Prompt,
+    Rewards,
     Rollout,
     Sampling,
     Status,
@@ -93,10 +95,7 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
 
     Raises StoreError for one that does not have the digest it was stored with.
     """
-    values: dict[str, list[float]] = defaultdict(list)
-    components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
-    for key, value in connection.execute(components.order_by(rewards.c.evaluation_id, rewards.c.objective)):
-        values[key].append(value)
+    vectors = vectors_of(connection, ids)
     found: dict[str, Evaluation] = {}
     for row in connection.execute(select(evaluations).where(evaluations.c.id.in_(ids))):
         try:
@@ -105,7 +104,7 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
                 evaluations,
                 row,
                 status=Status(row.status),
-                rewards=tuple(values[row.id]) if row.id in values else None,
+                rewards=vectors.get(row.id),
                 trust=Trust(row.trust),
             )
             is_intact = evaluation_digest(found[row.id]) == row.digest
@@ -117,6 +116,15 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
                 "differs): rows were changed; restore the database from a copy"
             )
     return found
+
+
+def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> dict[str, Rewards]:
+    """Return the rewards of the evaluations that have some, by id."""
+    components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
+    values: dict[str, list[float]] = defaultdict(list)
+    for key, value in connection.execute(components.order_by(*rewards.primary_key)):
+        values[key].append(value)
+    return {key: tuple(vector) for key, vector in values.items()}
 
 
 def _parents(connection: Connection, owner: Column[Any], owners: Select[Any]) -> dict[str, list[Parent]]:

@@ -4,7 +4,7 @@ Where a vector becomes a scalar here, it is the mean over its components, and th
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -12,10 +12,11 @@ from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, delete, func, select
+from sqlalchemy import Connection, Integer, Row, Select, delete, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.database import append, reading
+from evovpo.store.row_records import vectors_of
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.schema import (
     candidates,
@@ -29,8 +30,12 @@ from evovpo.store.schema import (
     summaries,
     tells,
 )
-from evovpo.types import ParseStatus, PromptKind, RunStatus, Status
+from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Status
 
+_PAGE = 1000
+"""Tells whose candidates are read at once."""
+_NOT_KEPT = ("calls", "curve", "_reached")
+"""Fields of a summary that are not among its stored figures."""
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
 """Kinds of prompts whose programs do not count against a budget."""
 
@@ -95,9 +100,45 @@ def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
+class CandidateLine(NamedTuple):
+    """One candidate of a run, in few words."""
+
+    kind: PromptKind
+    way: str
+    """The way to ask of its prompt; empty where there is no choice."""
+    island: int
+    parse_status: ParseStatus
+    program_id: str | None
+    evaluation_id: str | None
+    status: Status | None
+    executed: bool
+    """True if the sandbox ran it for this candidate."""
+    seconds: float
+    """That the sandbox took; 0 where it did not run it for this candidate."""
+    mean_reward: float | None
+    passed: int
+    length: int
+    metrics: dict[str, Json] | None
+    """What an evaluator of its own returned."""
+    rewards: Rewards
+    """Empty for a candidate that was not judged."""
+
+
+class TellLine(NamedTuple):
+    """One tell of a run, in few words."""
+
+    position: int
+    policy_version: int | None
+    """None where no model answered."""
+    tokens: int
+    seconds: float
+    """Of sampling."""
+    candidates: list[CandidateLine]
+
+
 @dataclass
 class RunSummary:
-    """Summary of a run so far."""
+    """Summary of a run so far; `add` counts one tell more."""
 
     proposed: int = 0
     """Candidates that count against the budget: not the problem's starting programs."""
@@ -123,7 +164,7 @@ class RunSummary:
     examples_passed: int = 0
     best_length: int = 0
     """Of the source of the best program."""
-    curve: Sequence[CurvePoint] = ()
+    curve: list[CurvePoint] = field(default_factory=list)
     """A point where either figure rose, the first with starting programs at no evaluations, and one for the
     last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
@@ -134,11 +175,54 @@ class RunSummary:
     """The vectors that no earlier one reaches in every component, in order, each after the candidates that
     were proposed up to and with it."""
     tells: int = 0
+    _reached: Any = field(default=None, init=False, repr=False, compare=False)
+    """The vectors of `risen` as rows of an array, or None before the first tell that is added."""
 
     @property
     def solved_heldout(self) -> bool | None:
         """As of `RunRow`."""
         return _solved_heldout(self)
+
+    def add(self, tell: TellLine) -> None:
+        """Count the next tell of the run."""
+        self.rollouts += tell.policy_version is not None
+        self.tokens += tell.tokens
+        self.sampling_seconds += tell.seconds
+        for line in tell.candidates:
+            self._count(line)
+            if line.mean_reward is not None:
+                self._judge(line, line.mean_reward)
+        mean = self.best_mean_reward or 0.0
+        if tell.candidates and (not self.curve or self.curve[-1][2:] != (mean, self.examples_passed)):
+            self.curve.append(CurvePoint(tell.position, self.proposed, mean, self.examples_passed))
+        self.tells = tell.position + 1
+
+    def _count(self, line: CandidateLine) -> None:
+        self.executed += line.executed
+        self.evaluation_seconds += line.seconds
+        if not line.kind.is_free:
+            self.proposed += 1
+            self.joins += line.kind is PromptKind.JOIN
+            self.by_parse_status[line.parse_status] = self.by_parse_status.get(line.parse_status, 0) + 1
+            if line.status is not None:
+                self.by_status[line.status] = self.by_status.get(line.status, 0) + 1
+        if line.way:
+            asked, rose = self.by_way.get(line.way, [0, 0])
+            has_risen = line.mean_reward is not None and line.mean_reward > (self.best_mean_reward or 0.0)
+            self.by_way[line.way] = [asked + 1, rose + has_risen]
+
+    def _judge(self, line: CandidateLine, mean_reward: float) -> None:
+        import numpy as np  # only here: opening a store must stay fast
+
+        best = (self.best_mean_reward, self.examples_passed, -self.best_length)
+        if best[0] is None or (mean_reward, line.passed, -line.length) > best:
+            self.best_mean_reward, self.examples_passed = mean_reward, line.passed
+            self.best_program_id, self.best_length = line.program_id, line.length
+        if self._reached is None:
+            self._reached = np.array([vector for _, vector in self.risen]).reshape(-1, len(line.rewards))
+        if not (self._reached >= line.rewards).all(axis=1).any():
+            self.risen.append([self.proposed, list(line.rewards)])
+            self._reached = np.vstack([self._reached, line.rewards])
 
 
 class Summaries(Runs):
@@ -186,12 +270,17 @@ class Summaries(Runs):
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
-        curve = _corners([*found.curve, *_add_later(found, connection, run_id)])
-        if curve and curve[-1].tell < found.tells - 1:
-            curve.append(curve[-1]._replace(tell=found.tells - 1, evaluations=found.proposed))
-        found.curve = tuple(curve)
+        _add_later(found, connection, run_id)
+        if found.curve and found.curve[-1].tell < found.tells - 1:
+            last = found.curve[-1]._replace(tell=found.tells - 1, evaluations=found.proposed)
+            found.curve.append(last)
         found.calls, found.heldout = self._call_totals(connection, run_id), heldout_of(event)
         return found
+
+    @reading
+    def tell_lines(self, connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
+        """Return the tells of a run from position `first` up to and with `last`."""
+        return _tell_lines(connection, run_id, first, last)
 
     def keep_summary(self, run_id: str) -> None:
         """Store the summary of a run so far; the curve is continued from the last summary."""
@@ -199,9 +288,9 @@ class Summaries(Runs):
         def read(connection: Connection) -> tuple[int, dict[str, Any]]:
             found = _kept(connection, run_id)
             kept = found.tells
-            curve = _add_later(found, connection, run_id)
-            figures = {name: value for name, value in vars(found).items() if name not in ("calls", "curve")}
-            return kept, {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": curve}
+            _add_later(found, connection, run_id)
+            figures = {name: value for name, value in vars(found).items() if name not in _NOT_KEPT}
+            return kept, {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": found.curve}
 
         kept, row = self.read(read)
 
@@ -223,62 +312,18 @@ def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunS
     with suppress(StoreError, TypeError):  # damaged, or by other code: the rows are what is true
         found = RunSummary(**(connection.scalar(latest) or {}))
         if with_curve:
-            found.curve = [CurvePoint(*point) for part in connection.scalars(curve) for point in part]
+            points = (CurvePoint(*point) for part in connection.scalars(curve) for point in part)
+            found.curve = [next(same) for _, same in groupby(points, key=itemgetter(2, 3))]
         return found
     return RunSummary()
 
 
-def _add_later(found: RunSummary, connection: Connection, run_id: str) -> list[CurvePoint]:
-    """Add to a summary the tells that came since, and return the points of the curve where these rise."""
-    import numpy as np  # only here: opening a store must stay fast
-
-    later = select(tells.c.rollout_id).where(tells.c.run_id == run_id, tells.c.position >= found.tells)
-    sums = [func.coalesce(func.sum(one), 0) for one in (rollouts.c.tokens, rollouts.c.seconds)]
-    sampled = connection.execute(select(func.count(), *sums).where(rollouts.c.id.in_(later))).one()
-    found.rollouts += sampled[0]
-    found.tokens += int(sampled[1])
-    found.sampling_seconds += float(sampled[2])
-    where = (candidates.c.run_id == run_id) & (candidates.c.position >= found.tells)
-    judgements = select(candidates.c.evaluation_id).where(where)
-    components = select(rewards.c.evaluation_id, rewards.c.value).order_by(*rewards.primary_key)
-    vectors: dict[str, list[float]] = defaultdict(list)
-    for key, value in connection.execute(components.where(rewards.c.evaluation_id.in_(judgements))):
-        vectors[key].append(value)
-    reached = np.array([vector for _, vector in found.risen])
-    curve: dict[int, CurvePoint] = {}
-    for row in connection.execute(judged_where(where).add_columns(candidates.c.evaluation_id)):
-        if row.executed:
-            found.executed += 1
-            found.evaluation_seconds += row.seconds or 0.0
-        if not row.kind.is_free:
-            found.proposed += 1
-            found.joins += row.kind is PromptKind.JOIN
-            found.by_parse_status[row.parse_status] = found.by_parse_status.get(row.parse_status, 0) + 1
-            if row.status is not None:
-                status = Status(row.status)
-                found.by_status[status] = found.by_status.get(status, 0) + 1
-        if row.way:
-            asked, rose = found.by_way.get(row.way, [0, 0])
-            rises = row.mean_reward is not None and row.mean_reward > (found.best_mean_reward or 0.0)
-            found.by_way[row.way] = [asked + 1, rose + rises]
-        if row.mean_reward is not None:
-            best = (found.best_mean_reward, found.examples_passed, -found.best_length)
-            if best[0] is None or (row.mean_reward, row.passed, -row.length) > best:
-                found.best_mean_reward, found.examples_passed = row.mean_reward, row.passed
-                found.best_program_id, found.best_length = row.program_id, row.length
-            vector = vectors[row.evaluation_id]
-            if not len(reached) or not (reached >= vector).all(axis=1).any():
-                found.risen.append([found.proposed, vector])
-                reached = np.vstack([reached, vector]) if len(reached) else np.array([vector])
-        mean = found.best_mean_reward or 0.0
-        curve[row.position] = CurvePoint(row.position, found.proposed, mean, found.examples_passed)
+def _add_later(found: RunSummary, connection: Connection, run_id: str) -> None:
+    """Add to a summary the tells that came since."""
     last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
-    found.tells = 0 if last is None else last + 1
-    return _corners(curve.values())
-
-
-def _corners(curve: Iterable[CurvePoint]) -> list[CurvePoint]:
-    return [next(same) for _, same in groupby(curve, key=itemgetter(2, 3))]
+    for first in range(found.tells, 0 if last is None else last + 1, _PAGE):
+        for tell in _tell_lines(connection, run_id, first, first + _PAGE - 1):
+            found.add(tell)
 
 
 def _solved_heldout(run: RunRow | RunSummary) -> bool | None:
@@ -315,13 +360,10 @@ def _runs() -> Select[Any]:
     return with_best.add_columns(proposed.label("proposed"), best.c.best).order_by(first.desc())
 
 
-def judged_where(where: ColumnElement[bool]) -> Select[Any]:
-    """Return the query for the candidates of a run that `where` selects, with statistics of their rewards.
-
-    They come in order, each with its mean reward and the number of components that it passed.
-    """
+def _tell_lines(connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
+    where = (candidates.c.run_id == run_id) & candidates.c.position.between(first, last)
     judgements = select(candidates.c.evaluation_id).where(where)
-    vectors = (
+    statistics = (
         select(
             rewards.c.evaluation_id,
             func.avg(rewards.c.value).label("mean_reward"),
@@ -331,24 +373,44 @@ def judged_where(where: ColumnElement[bool]) -> Select[Any]:
         .group_by(rewards.c.evaluation_id)
         .subquery()
     )
-    return (
+    proposed = (
         select(
-            candidates.c.position,
-            prompts.c.kind,
-            prompts.c.way,
-            candidates.c.parse_status,
-            candidates.c.program_id,
-            candidates.c.executed,
-            evaluations.c.status,
-            evaluations.c.seconds,
-            vectors.c.mean_reward,
-            vectors.c.passed,
+            *(candidates.c.position, candidates.c.parse_status, candidates.c.program_id),
+            *(candidates.c.evaluation_id, candidates.c.executed),
+            *(prompts.c.kind, prompts.c.way, prompts.c.island),
+            *(evaluations.c.status, evaluations.c.seconds, evaluations.c.metrics),
+            *(statistics.c.mean_reward, statistics.c.passed),
             func.length(func.coalesce(candidates.c.source, programs.c.source)).label("length"),
         )
         .join(prompts, prompts.c.id == candidates.c.prompt_id)
         .outerjoin(evaluations, evaluations.c.id == candidates.c.evaluation_id)
-        .outerjoin(vectors, vectors.c.evaluation_id == candidates.c.evaluation_id)
+        .outerjoin(statistics, statistics.c.evaluation_id == candidates.c.evaluation_id)
         .outerjoin(programs, programs.c.id == candidates.c.program_id)
         .where(where)
         .order_by(candidates.c.position, candidates.c.slot)
     )
+    vectors = vectors_of(connection, judgements)
+    lines: defaultdict[int, list[CandidateLine]] = defaultdict(list)
+    for row in connection.execute(proposed):
+        line = CandidateLine(
+            *(row.kind, row.way, row.island, row.parse_status, row.program_id, row.evaluation_id),
+            status=None if row.status is None else Status(row.status),
+            executed=row.executed,
+            seconds=(row.seconds or 0.0) if row.executed else 0.0,
+            mean_reward=row.mean_reward,
+            passed=row.passed or 0,
+            length=row.length or 0,
+            metrics=None if row.metrics is None else dict(row.metrics),
+            rewards=vectors.get(row.evaluation_id, ()),
+        )
+        lines[row.position].append(line)
+    told = (
+        select(tells.c.position, rollouts.c.policy_version, rollouts.c.tokens, rollouts.c.seconds)
+        .outerjoin(rollouts, rollouts.c.id == tells.c.rollout_id)
+        .where(tells.c.run_id == run_id, tells.c.position.between(first, last))
+        .order_by(tells.c.position)
+    )
+    return [
+        TellLine(position, policy, tokens or 0, seconds or 0.0, lines[position])
+        for position, policy, tokens, seconds in connection.execute(told)
+    ]

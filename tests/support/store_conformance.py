@@ -1149,7 +1149,7 @@ def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> 
 
 def test_the_summary_of_an_empty_run_is_empty(store: Store) -> None:
     summary = store.run_summary("run-a")
-    assert (summary.proposed, summary.best_mean_reward, summary.curve) == (0, None, ())
+    assert (summary.proposed, summary.best_mean_reward, summary.curve) == (0, None, [])
 
 
 def test_lineage_leads_back_to_the_seed_without_following_inspirations(store: Store) -> None:
