@@ -15,11 +15,7 @@ from evovpo.types import Evaluation, Json, Parent, ParentRole, Program, Prompt
 
 
 def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
-    """Write the best program of a run and `best_program_info.json` into `folder`/best; return the program.
-
-    A program of several files is a folder. Returns None for a run that has judged nothing; raises
-    `ConfigError` where nothing can be written.
-    """
+    """Write the best program of a run and `best_program_info.json` into `folder`/best; return its path."""
     if view.best is None:
         return None
     ancestors = lineage(store, view.run.id, view.problem, view.best)

@@ -1,7 +1,7 @@
 """Imports a checkpoint of OpenEvolve as a stored run.
 
-The run is finished (`stopped`) and cannot be replayed: a checkpoint does not hold why OpenEvolve chose what
-it showed. Evaluations made by OpenEvolve have low trust and belong to a separate problem version.
+The run is finished (`stopped`) and cannot be replayed. Its evaluations have low trust and belong to a
+separate problem version.
 """
 
 import dataclasses
@@ -51,18 +51,18 @@ class ImportResult:
 
     run: str
     is_new: bool
-    """False where this checkpoint was imported before: nothing was changed."""
+    """False where this checkpoint was imported before."""
     programs: int = 0
     copies: int = 0
-    """Further programs that are copies of these, stored as such on their islands."""
+    """Further programs that are copies of these."""
     migrants: int = 0
-    """Programs of the checkpoint that migration brought to their islands."""
+    """Programs that migration brought to their islands."""
     parents_gone: int = 0
     """Programs whose parent is not in the checkpoint."""
     prompts: int = 0
     """Programs with the prompt that they came from."""
     faults: tuple[str, ...] = ()
-    """Files that were left out, each with why."""
+    """Files that were left out, with reasons."""
 
 
 _Answer = tuple[Program, str, Evaluation]
@@ -70,10 +70,9 @@ _Answer = tuple[Program, str, Evaluation]
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
-    """Return the problem that the judgements of a checkpoint are kept under.
+    """Return the problem of a checkpoint, with a version that no search uses.
 
-    Its metrics and bounds are those of `project`, or learned from the oldest program with numbers. The
-    version is one that no search judges under, so that none takes these judgements for its own. Raises
+    Metrics and bounds are those of `project`, or learned from the oldest program with numbers. Raises
     `ProblemError` if no program has a number.
     """
     if project is not None:
@@ -142,10 +141,7 @@ def foreign_run(
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store the checkpoint in `folder`; `named` is its problem, which has its metrics and bounds.
-
-    Raises `ProblemError` for a folder that holds none, or of whose programs none has a number.
-    """
+    """Store the checkpoint in `folder`; `named` is its problem, if known."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     return import_checkpoint(store, checkpoint, problem)
@@ -153,7 +149,7 @@ def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> Imp
 
 @dataclass(slots=True)
 class _Importer:
-    """Turns the programs of one checkpoint into asks and tells, counting in `found` what it finds."""
+    """Turns the programs of one checkpoint into asks and tells, and counts them in `found`."""
 
     checkpoint: Checkpoint
     problem: Problem
@@ -189,7 +185,7 @@ class _Importer:
                 yield from self._evolved(evolved)
 
     def _as_it_is(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
-        """Yield the ask and the tell of programs that no model wrote: the starting ones, or a copy."""
+        """Yield the ask and the tell of starting programs, or of a copy."""
         programs = tuple(self.programs[item.id] for item in evolved)
         source = self._parent(evolved[0])
         parents = () if source is None else (Parent(source.id, ParentRole.PARENT),)

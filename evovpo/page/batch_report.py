@@ -57,7 +57,7 @@ _MAPS = (
 
 
 def batch_report(name: str, store_url: str | None, limit: int | None = None) -> Record:
-    """Return the report of a batch file or a suite, of what its store holds now."""
+    """Return the report of a batch file or a suite."""
     with Store.open(store_url, create=False) as store:
         return batch_record(read_results(read_batch(name, limit), store), store)
 
@@ -85,8 +85,7 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
     """Write `report.html`, `results.json` and `cells.csv` into `folder`, and return them, the page first.
 
-    Raises `ConfigError` if the store has no run of the batch or fewer than the report that stands there, and
-    if the files cannot be written.
+    Raises `ConfigError` if the store has no run of the batch or fewer than the report that is there.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -108,7 +107,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
 
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield what the page shows of each arm, after the names of the columns."""
+    """Yield the names of the columns, then a row for each arm."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
     reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
     yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
@@ -128,7 +127,7 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def arms_table(results: Results) -> Table:
-    """Return a row for each arm, as much of it as a terminal has room for."""
+    """Return a table with a row for each arm, short enough for a terminal."""
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     shown = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
@@ -185,14 +184,14 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_curve(arm: ArmRows) -> dict[int, Interval]:
-    """Return the share of problems solved by numbers of evaluations; empty before a problem has ended."""
+    """Return the share of problems solved by numbers of evaluations."""
     share = replace(SOLVED_ROWS, is_sum=False)
     points = _points(arm)
     return dict(zip(points, arm.curve([solved_within(point, share) for point in points]), strict=False))
 
 
 def best_curve(arm: ArmRows) -> dict[int, Interval]:
-    """Return the mean reward of the best program so far by numbers of evaluations, likewise."""
+    """Return the best mean reward so far by numbers of evaluations."""
     points = _points(arm)
     return dict(zip(points, arm.curve([best_within(point) for point in points]), strict=False))
 
@@ -241,7 +240,7 @@ def _cell_rows(results: Results) -> Iterator[Sequence[object]]:
 
 
 def _problem_rows(results: Results) -> Iterator[list[str]]:
-    """Yield of each problem, by arm, in how many seeds it was solved, or else the best mean reward."""
+    """Yield for each problem and arm the number of seeds that solved it, or the best mean reward."""
     for problem in results.problems:
         of_problem = [one for one in results.cells if one.cell.problem_id == problem]
         by_arm = ([one for one in of_problem if one.cell.arm == arm] for arm in results.batch.arms)

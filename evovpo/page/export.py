@@ -24,17 +24,13 @@ class RunDocument(NamedTuple):
 
     page: str
     detailed: int
-    """Programs of which source, prompt and completion are in it."""
+    """Programs with source, prompt and completion."""
     programs: int
     """Programs of the run."""
 
 
 def export_html(source: Source, run_id: str) -> RunDocument:
-    """Return the page of a run as one document.
-
-    The programs of the best one's lineage have their details in it, then as many others as have room, by
-    their rank. Raises StoreError for an unknown run.
-    """
+    """Return the page of a run as one document; the best lineage has its details, others while they fit."""
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
     family = read_api.lineage_record(source, run_id)
@@ -59,10 +55,7 @@ def packed(answers: dict[str, Record]) -> str:
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page's document with its files and packed answers in it, and leave to load nothing else.
-
-    `home` is the view that opens first, as its address says it.
-    """
+    """Return the page as one document with scripts and answers in it; `home` is the path of its first view."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

@@ -32,7 +32,7 @@ class Point(NamedTuple):
     """Of sampling and of the sandbox, added up."""
     best: float
     mean: float | None
-    """Over the latest programs that were judged, shortened ones left out."""
+    """Over the latest judged programs."""
     score: float | None
     """The highest so far."""
 
@@ -47,7 +47,7 @@ class ProgramLine(NamedTuple):
     evaluation_id: str
     position: int
     evaluations: int
-    """Candidates proposed before it and with it."""
+    """Candidates proposed up to and with it."""
     kind: PromptKind
     island: int
     status: Status
@@ -57,7 +57,7 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """Its `combined_score`, or what ranks it in its place; None where there is none."""
+    """Its `combined_score` or the number in its place."""
 
 
 class Milestone(NamedTuple):
@@ -98,7 +98,7 @@ class RunFigures:
         """By the id of a program."""
         self.best_score: ProgramLine | None = None
         self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
-        """For each component, in rising order of values."""
+        """Of each component, values rising."""
         self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
         self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
@@ -126,7 +126,7 @@ class RunFigures:
 
     @property
     def is_whole(self) -> bool:
-        """True if all tells that the store had at the last look are counted."""
+        """True if all tells of the last look are counted."""
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
@@ -141,7 +141,7 @@ class RunFigures:
                 return
 
     def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
-        """Return the programs sorted by a key of that name; new ones join the order of the last call."""
+        """Return the programs sorted by a key, whose order is kept by its name for the next call."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
             new = self.lines[len(order) :]

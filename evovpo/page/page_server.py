@@ -1,8 +1,4 @@
-"""The web server of the page: routes, static files and access.
-
-Only the files named here are served. A content security policy allows the page's own script and nothing
-else, whatever a store contains.
-"""
+"""The web server of the page: routes, static files and access."""
 
 import asyncio
 import json
@@ -48,7 +44,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 MOST_CONNECTIONS = 60
 PATIENCE_SECONDS = 10.0
-"""How long a client may take to send a request, or to read what waits for it."""
+"""How long a client may take to send a request or to read an answer."""
 
 Allowed = range | Sequence[str] | None
 """Numbers or words that a parameter may be; None for any text."""
@@ -61,7 +57,7 @@ def is_local(host: str) -> bool:
 
 
 def needs_token(host: str) -> bool:
-    """Return whether others than this user can reach a server at `host`, from elsewhere or from here."""
+    """Return whether other users can reach a server at `host`, from elsewhere or on this machine."""
     return not is_local(host) or any(
         1000 <= one.pw_uid < 60_000 and one.pw_uid != os.getuid()
         for one in pwd.getpwall()
@@ -70,7 +66,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is cut where its client keeps it waiting; where there are many, for a new one too."""
+    """A connection that is cut if its client is slow, or slowest of many when a new one comes."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -109,7 +105,7 @@ class _TimedConnection(H11Protocol):
         self._go_on()
 
     def _look(self) -> None:
-        """Begin to wait for the client where it has to send or to read something, else go on."""
+        """Start the clock while the client has to send or read something, else stop it."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked and self.conn.their_state is not h11.SEND_BODY and not self.flow.write_paused:
             self._go_on()
@@ -126,8 +122,7 @@ def application(source: Source, token: str | None = None, report: LiveReport | N
     """Return the web application over a store, and perhaps the report of a batch or a study.
 
     With a token every request must bring it: as `?token=` once, which a cookie then keeps, or as a bearer.
-    Without one, only requests that were sent to this machine by name are answered, so that a page from
-    elsewhere cannot read the store by a name of its own for this address.
+    Without one, only requests to localhost by name are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
         **_QUERIES,
@@ -153,7 +148,7 @@ async def _guard(token: str | None, request: Request, call_next: RequestResponse
 
 
 def _refusal(token: str | None, request: Request) -> Response | None:
-    """Return the answer for who may not ask, or that keeps a token that came in the address."""
+    """Return a refusal, or the redirect that moves a token from the address to a cookie."""
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         return None if is_local(host) else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
@@ -170,10 +165,7 @@ def _refusal(token: str | None, request: Request) -> Response | None:
 
 
 def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
-    """Serve an application until Ctrl-C; `on_ready` is told the address once requests are answered.
-
-    Port 0 takes a free one. Raises ConfigError if the port cannot be had.
-    """
+    """Serve an application until Ctrl-C; `on_ready` gets the address. Port 0 takes a free one."""
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
         listener = socket.create_server((host, port), family=family)
@@ -196,9 +188,9 @@ def _file(path: Path, request: Request) -> Response:
 def _answer(
     source: Source, read: Callable[..., Record | Response], allowed: dict[str, Allowed]
 ) -> Callable[[Request], Response]:
-    """Return an endpoint that answers with a record, and with one clear error where there is none.
+    """Return an endpoint that answers with a record or an error.
 
-    `read` takes the source, what the path names, and those of the `allowed` parameters that are given.
+    `read` takes the source, the parameters of the path, and those `allowed` in the query.
     """
 
     def answer(request: Request) -> Response:
@@ -227,7 +219,7 @@ _STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
-    """Return a record as JSON in ASCII: half of a surrogate pair in a stored text is no fault."""
+    """Return a record as JSON in ASCII, which can hold lone surrogates."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 
@@ -264,7 +256,7 @@ _QUERIES: _Queries = {
     "/api/programs/{program_id}": (read_api.program_record, {"run": None}),
     "/api/policies": (read_api.policies_record, {}),
 }
-"""What the read API answers: by path, the function and its parameters."""
+"""The read API: by path, the function and its parameters."""
 
 
 def _error(status: int, message: str) -> Response:

@@ -13,11 +13,11 @@ _PATIENCE = {
     "sqlite": {"timeout": "5"},
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
-"""How long a look waits for a database that is locked, slow or away, where its URL does not say it."""
+"""Timeouts of a look, where the URL has none."""
 UPDATE_SECONDS = 0.04
-"""About how long one look reads what is new of a run; the rest comes with the next looks."""
+"""About how long one look reads new tells; the next looks read the rest."""
 _MOST_LINES = 400_000
-"""Programs of all runs whose figures are kept; the runs looked at longest ago give way."""
+"""Programs of all runs whose figures are kept; least recently used runs are dropped."""
 
 
 class Source:
@@ -37,10 +37,7 @@ class Source:
         self._problems: dict[tuple[str, str], Problem] = {}
 
     def store(self) -> Store:
-        """Return the open store. Raises StoreError, each time anew, while it cannot be opened.
-
-        A file that was deleted or replaced since is never read from what is left of it in memory.
-        """
+        """Return the open store, opened again where its file was replaced."""
         with self._lock:
             if self._store is not None and file_identity(self._store.file) != self._identity:
                 self.close()
@@ -50,10 +47,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return the figures of a run, brought up to date as far as one look may take.
-
-        `until` is when a look at several runs has taken long enough, by the clock of `deadline`.
-        """
+        """Return the figures of a run, updated until its own or the given `deadline`."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:

@@ -1,7 +1,6 @@
 """The answers of the read API: runs, programs and policy versions as JSON, in pages.
 
-Text from the store appears only as JSON values, never as keys, because names of objectives, metrics and
-problems are untrusted. Long texts are cut and marked.
+Text from the store is untrusted: it appears only as JSON values, never as keys. Long texts are cut.
 """
 
 import dataclasses
@@ -67,7 +66,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all figures of a run: those of the list, and curves, components, islands, failures."""
+    """Return all figures of a run: those of the list, curves, components, islands and failures."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -102,9 +101,9 @@ def run_record(source: Source, run_id: str) -> Record:
 def programs_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, sort: str = "order", **wanted: Any
 ) -> Record:
-    """Return the judged programs of a run, each once, with rewards and the beginning of their source.
+    """Return the judged programs of a run with rewards and the beginning of their source.
 
-    `wanted` maps fields of `ProgramLine` to values; only programs with them are listed and counted.
+    `wanted` maps fields of `ProgramLine` to the values that listed programs must have.
     """
     head = head_of(source, run_id)
     figures, store, name = source.figures(head.run), source.store(), sort.removeprefix("-")
@@ -136,7 +135,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return the answers of a model by slot with their status; `more` says whether there are further ones."""
+    """Return the answers of a model by slot with their status; `more` is True if others follow."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -150,7 +149,7 @@ def answers_record(
 
 
 def lineage_record(source: Source, run_id: str, program: str | None = None) -> Record:
-    """Return a program of a run (by default the best) and all that it was made from, nearest first."""
+    """Return a program of a run (by default the best) and all its ancestors, nearest first."""
     head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
     if program and not store.beginnings([program], 1):
@@ -165,8 +164,7 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
     """Return a program as a run first proposed it: source, judgement, prompt, completion and tokens.
 
-    Without `run` it is one of the runs that proposed it; `runs` names up to 20 of them. `run` is None, and
-    the source all that there is, where that run did not propose it: a starting program of another version.
+    Without `run` it is one of up to 20 `runs` that proposed it. If `run` did not, only the source is given.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -203,7 +201,7 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
 
 
 def policies_record(source: Source) -> Record:
-    """Return policy versions with their probes, what happened to them, and the latest trainings."""
+    """Return policy versions with probes and events, and the latest trainings."""
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {
@@ -273,7 +271,7 @@ def _models(config: Config | None) -> list[str]:
 
 
 def _group(run: Run) -> str:
-    """Return what runs of one loop share, and runs of one problem that differ by their seed alone."""
+    """Return a key shared by the runs of one loop, and by runs that differ by their seed alone."""
     loop = _OF_A_LOOP.fullmatch(run.id)
     return f"loop {loop[1]}" if loop else _without_seed(run.problem_id, run.problem_version, run.config_json)
 
@@ -297,10 +295,7 @@ def _migrations(source: Source, head: RunHead) -> int:
 def _grid(
     source: Source, head: RunHead, shown: Sequence[ProgramLine]
 ) -> tuple[list[Record], dict[str, list[int]]]:
-    """Return the axes of the problem's grid over the shown programs, and the cell of each by its id.
-
-    Nothing for a problem without axes, and for strategies that have no cells.
-    """
+    """Return the axes of the problem's grid, if any, and the cell of each shown program by its id."""
     config = _config(head.run.config_json)
     problem = source.problem(head.run)
     if config is None or config.search.strategy != "islands" or not problem.features:
@@ -322,7 +317,7 @@ def _grid(
 
 @lru_cache(maxsize=1000)
 def _config(config_json: str) -> Config | None:
-    """Return the settings of a run, or None where this evovpo cannot read them: the rest can be shown."""
+    """Return the settings of a run, or None if this version cannot read them."""
     try:
         return Config.from_json(config_json)
     except EvovpoError:
@@ -335,7 +330,7 @@ def _counts(counts: Mapping[Any, int]) -> list[Record]:
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
-    """Return at most about `_MOST_STEPS` of many rows, the first and the last among them, and those kept."""
+    """Return about `_MOST_STEPS` rows at most: the first, the last, those in `kept`, and some between."""
     count = len(rows)
     shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
     return [rows[number] for number in sorted(shown) if number >= 0]
@@ -414,7 +409,7 @@ def _training(source: Source, training: Training) -> Record:
 
 @lru_cache(maxsize=100)
 def _settings(config_json: str) -> list[Record]:
-    """Return the settings of a run as they are stored, each with its default: "null" where it has none."""
+    """Return the stored settings of a run, each with its default ("null" without one)."""
     model = {name: field.default for name, field in ModelConfig.model_fields.items()}
     defaults = dict(_leaves({**json.loads(Config().to_json()), "models": model})) | {("models",): []}
     return [
@@ -429,7 +424,7 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield the values of nested objects and lists of objects with their paths: keys, and numbers from 1."""
+    """Yield the values of nested objects and lists with their paths of keys and numbers from 1."""
     is_nested = isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(x, dict) for x in value)
     )

@@ -1,8 +1,4 @@
-"""Reports as the page shows them: a name, how much has ended, sentences, and parts in their order.
-
-Parts are tables, charts and heat maps. Names of problems, sources and objectives are untrusted text, and
-stand in values alone, as everywhere here.
-"""
+"""Reports as the page shows them: a name, progress, sentences, and parts (tables, charts, heat maps)."""
 
 import threading
 import time
@@ -13,11 +9,11 @@ from evovpo.page.read_api import Record
 from evovpo.reports.pictures import MOST_BANDS, KCurve
 
 _REST = 50
-"""How many times as long as it took to make a report the page rests before it makes it again."""
+"""Pause between two makings of a report, in multiples of the time that it took."""
 
 
 class LiveReport:
-    """A report that is made anew while the page is open, and takes at most a fiftieth of the time."""
+    """A report that is made anew while the page is open."""
 
     def __init__(self, make: Callable[[], Record]) -> None:
         self._make = make
@@ -27,7 +23,7 @@ class LiveReport:
         """By `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the report as of a moment ago. Raises StoreError where it cannot be made now."""
+        """Return a recent report. Raises StoreError where it cannot be made now."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:

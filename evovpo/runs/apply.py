@@ -19,9 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Return for each argument list what a program gives, or None and why; tell `on_rows` how many are done.
+    """Return a program's output for each argument list, or None and why; `on_rows` gets the number done.
 
-    A batch may use what the problem allows; one that fails as a whole is halved. Raises `SandboxError`.
+    A batch that fails as a whole is halved. Raises `SandboxError`.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

@@ -27,17 +27,15 @@ from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 
 _LONG_PROGRAM = 2000
-"""Characters of a starting program from which on models are asked for edits of it."""
+"""Characters of a starting program above which models are asked for edits."""
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
 
-    By itself: the format of the built-in model that fits the problem, for a proposer of the user's own none
-    of these; else edits for a long or partly fixed starting program, and whole programs for any other. A new
-    run with a server has its style from `with_style`; a stored one that has `auto` is asked for strings as
-    the built-in model is, unless by chat. Raises `ProblemError` for a problem that does not fit, and
-    `ConfigError` for templates that cannot be used and for a proposer that knows one format only.
+    `auto` is the built-in model's format where proposer and problem allow it, else edits for a long or partly
+    fixed starting program and whole programs for any other. Raises `ProblemError` for a problem that does
+    not fit, and `ConfigError` for templates or a proposer that cannot be used.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -64,10 +62,10 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return the settings of a new run with the style in which a server is asked in place of `auto`.
+    """Return the settings of a new run with the style for its server in place of `auto`.
 
-    That of the built-in model where the server is known to offer a policy of its family and the problem fits,
-    one for instruction models everywhere else.
+    That of the built-in model where the server offers a policy of its family and the problem fits, else one
+    for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
@@ -77,11 +75,7 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
 
 
 def _offers_ours(config: Config, store: Store | None) -> bool:
-    """True if a server's model is of the built-in model's family, as far as names and folders here say.
-
-    vLLM names a model by its folder, and `served_name` an adapter of ours. A policy version is one of ours
-    unless its folder is here, and the tokenizer there lacks the marks of our prompts.
-    """
+    """True if a server's model is of the built-in model's family, by its name or its tokenizer's file."""
     policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
     version = PolicyVersion(0, None, name)
     if policy != "start" and store is not None:
@@ -93,10 +87,7 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
-    """Return what a run would ask first: without a parent, and to improve the first starting program.
-
-    That program is judged for it, in the sandbox. Raises what `choose_format` and `open_evaluator` raise.
-    """
+    """Return the first prompts of a run: without a parent, and to improve the first starting program."""
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
@@ -111,7 +102,7 @@ def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[
 
 
 def check_proposer(problem: Problem, config: Config) -> None:
-    """Raise `ConfigError` if the configured proposer cannot write programs for the problem, by its kind."""
+    """Raise `ConfigError` if the configured kind of proposer cannot write programs for the problem."""
     if problem.evaluator is not None and config.proposer.name in ("local", "random"):
         raise ConfigError(
             f"'{problem.id}' is an OpenEvolve project, for which the built-in model cannot write; expected "
@@ -129,13 +120,11 @@ def check_proposer(problem: Problem, config: Config) -> None:
 def open_proposer(
     problem: Problem, config: Config, store: Store | None = None, said: set[str] | None = None
 ) -> Proposer:
-    """Return the proposer that the configuration names, sampling from the policy version that it names.
+    """Return the configured proposer, sampling from the configured policy version.
 
-    `said` holds what proposers that share it have said of servers, so that each thing is said once.
-
-    Without a store the only policy is `start`. Raises `PolicyError` for a model folder that is not one or is
-    gone, `StoreError` for a policy version that the store does not hold, `ConfigError` for a name without a
-    proposer of its own (`scripted` is built by tests) and for a server without an address.
+    Proposers that share `said` say each thing about servers once. Without a store the only policy is
+    `start`. Raises `PolicyError` for a model folder that cannot be used, `StoreError` for an unknown policy
+    version, and `ConfigError` for settings that do not fit.
     """
     settings = config.proposer
     if settings.name != "openai" and (config.models or config.budget != BudgetConfig()):
@@ -197,7 +186,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from, and for `served` what says before each request which it is now."""
+    """Return the version to sample from, and for `served` a function that returns the present one."""
     if policy == "start":
         return start, None
     if store is None:
@@ -212,10 +201,7 @@ def _choose_policy(
 def checked_proposer(
     problem: Problem, config: Config, store: Store, proposer: Proposer | None = None
 ) -> Proposer:
-    """Return the given proposer, or the configured one.
-
-    Raises as `open_proposer`, and what is wrong with a server, before anything is spent.
-    """
+    """Return the given proposer or the configured one, after checking its server."""
     proposer = proposer or open_proposer(problem, config, store)
     if isinstance(proposer, CheckedProposer):
         asyncio.run(proposer.check())

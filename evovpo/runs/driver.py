@@ -1,9 +1,7 @@
 """Runs one search: ask, propose, judge, store, tell.
 
-The store comes first: an ask is stored before it is sent, a tell before it is applied, so that a
-process killed anywhere loses only replies that nobody was told. Groups are told in the order in which
-they arrive, which is the order that replay follows; those that arrived together, or while others are judged,
-are judged at the same time.
+An ask is stored before it is sent, and a tell before it is applied, so that a killed process loses only
+replies that were not told. Groups are told in the order in which they arrive, which replay follows.
 """
 
 import asyncio
@@ -26,13 +24,13 @@ from evovpo.store import Store
 from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
-"""How long nothing comes before `on_tell` is told what is waited for, and between two such calls."""
+"""Silence after which `on_tell` is told what the run is waiting for."""
 _ASKS_AT_ONCE = 64
-"""Consecutive asks after which earlier requests continue and their replies are told first."""
+"""Consecutive asks before requests under way get their turn."""
 _SAME_FAULTS = 20
-"""Programs in a row with the same fault, after which the run stops: it is the evaluator's, not theirs."""
+"""Programs in a row with the same fault that stop the run: the evaluator is to blame."""
 _PATIENCE_SECONDS = 0.05
-"""How long the next ask waits for the judgement of what arrived; only with several asks in flight."""
+"""How long the next ask waits for the judgement of a group that arrived."""
 
 
 class Progress(NamedTuple):
@@ -40,9 +38,9 @@ class Progress(NamedTuple):
 
     search: SearchState
     executed: int
-    """Programs that the sandbox ran since this process took the run up."""
+    """Programs that the sandbox ran in this process."""
     waits: str = ""
-    """What nothing came of for a while, in words; empty after a tell."""
+    """What the run has been waiting for, in words; empty after a tell."""
 
 
 class _Arrival(NamedTuple):
@@ -53,7 +51,7 @@ class _Arrival(NamedTuple):
     """When it arrived, by the monotonic clock."""
 
     def patience(self) -> float:
-        """Return for how many seconds more the next ask should wait for this group."""
+        """Return how many more seconds the next ask should wait for this group."""
         return max(0.0, self.at + _PATIENCE_SECONDS - time.monotonic())
 
 
@@ -61,7 +59,7 @@ class _Arrival(NamedTuple):
 class Driver:
     """Drives one run in one process; `run` may be called once.
 
-    `known` are evaluations of earlier runs on this problem version; their programs are not run again.
+    `known` are evaluations of earlier runs on this problem version.
     """
 
     search: SearchState
@@ -75,18 +73,18 @@ class Driver:
     stop_reason: str = ""
     """Why the run ended before its evaluations were used, for people; empty if it did not."""
     keep: Callable[[bool], None] = lambda is_at_end: None
-    """Called when nothing is half applied: after groups of tells, and at the end of the run's work."""
+    """Called after groups of tells, and at the end."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     """Requests that are open."""
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Requests of `_waiting` that have ended."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Something ended since it was last waited for: so that no wait costs more with more requests open."""
+    """Set when a request or judgement ends: a wait costs the same however many are open."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """What an evaluator of its own said of the latest programs that all failed alike."""
+    """The latest consecutive faults, all the same."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
-    """Groups that are being judged, in the order in which they arrived."""
+    """Groups that are being judged, in order of arrival."""
 
     def __post_init__(self) -> None:
         pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
@@ -100,10 +98,8 @@ class Driver:
     async def run(self) -> RunStatus:
         """Search until solved, stopped or the budget is used; return how it ended.
 
-        A proposer whose own budget is used up (`BudgetError`) ends the run: what is under way is told,
-        nothing more is asked.
-        Cancelling leaves open tickets in the store; a later run takes them up again.
-        Raises `SandboxError` if none of the problem's starting programs can be judged.
+        A proposer's `BudgetError` ends the run once all replies under way are told. Cancelling leaves open
+        tickets in the store for a later process. Raises `SandboxError` if no starting program can be judged.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
@@ -137,10 +133,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Ask for what is missing of the groups that a killed process left half told.
-
-        A group is told as a whole, also when its first reply solved the problem.
-        """
+        """Ask for the missing replies of groups that a killed process left half told."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -175,8 +168,8 @@ class Driver:
     def _may_ask(self) -> bool:
         """Return whether to ask once more.
 
-        Normally all that arrived is told first, so that the next prompts know it. Where judging is slow,
-        requests go on meanwhile, and as many groups may wait for their judgement as requests may be open.
+        Groups that arrived are told first, unless their judgement takes long. As many groups may wait for
+        their judgement as requests may be open.
         """
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.is_over or self.stop_reason or (arrived and arrived[0].patience()):
@@ -184,7 +177,7 @@ class Driver:
         return len(self._waiting) < most and len(arrived) < most
 
     async def _wait(self) -> None:
-        """Wait for a reply, for the judgement of the first group, or until asking may go on without it."""
+        """Wait for a reply, for the judgement of the first group, or until patience with it ends."""
         patience = self._arrived[0].patience() if self._arrived else 0.0
         try:
             async with asyncio.timeout(patience or _QUIET_SECONDS):
@@ -199,7 +192,7 @@ class Driver:
         self._news.set()
 
     def _waits(self) -> str:
-        """Return since when nothing came, and of what, in words."""
+        """Return what the run is waiting for and for how long, in words."""
         asked, whose = len(self._waiting), self.config.proposer.base_url or "the model"
         replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
@@ -209,7 +202,7 @@ class Driver:
         return f"{waits}: {trouble}" if trouble else waits
 
     def _take_replies(self) -> None:
-        """Begin to judge the groups that arrived; those that arrived together in the order of their asks."""
+        """Begin to judge the groups that arrived, in the order of their asks."""
         done, self._replied = self._replied, []
         for task in sorted(done, key=lambda done_task: self._waiting[done_task].sequence):
             prompt = self._waiting.pop(task)
@@ -227,7 +220,7 @@ class Driver:
         self._commit(self._groups.tells(prompt, rollouts, found))
 
     def _note_faults(self, tell: Tell) -> None:
-        """Stop the run where an evaluator says the same fault of many programs, and of the first of all."""
+        """Stop the run where an evaluator reports the same fault for many programs in a row."""
         if self.search.problem.evaluator is None:
             return
         for evaluation in (one.evaluation for one in tell.judged):

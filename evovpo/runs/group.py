@@ -1,7 +1,4 @@
-"""Parses the replies of one ticket, evaluates their programs together, and makes tells of them.
-
-An answer that is not novel is refused before its evaluation. Nothing is stored or applied here.
-"""
+"""Parses the replies of one ticket, evaluates their programs together, and makes tells of them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +31,11 @@ class Found(NamedTuple):
     slots_of: list[list[Answer]]
     """Of each rollout."""
     refused: dict[str, str]
-    """New programs that are not evaluated, with why."""
+    """New programs that are not novel, with the reason; they are not evaluated."""
     fresh: dict[str, Evaluation]
     """Evaluations of new programs."""
     ran: set[str]
-    """Those of them that were run for this group, rather than for another one at the same time."""
+    """New programs that were run for this group, not for another one at the same time."""
 
 
 @dataclass
@@ -51,7 +48,7 @@ class GroupJudge:
     pool: ThreadPoolExecutor
     """As many threads as programs may run at once."""
     known: Mapping[str, Evaluation]
-    """Judgements of earlier runs on this problem version: programs in it are not run again."""
+    """Judgements of earlier runs on this problem version."""
     executed: int = 0
     """Programs given to `judge` so far."""
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
@@ -59,8 +56,8 @@ class GroupJudge:
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
         """Read the answers of a group and judge all its new programs in parallel.
 
-        The one reply to a seed or join ticket, which carries its programs, has no rollout. Raises
-        `SandboxError` if none of the problem's starting programs can be judged.
+        A seed or join ticket carries its programs: its one reply is None. Raises `SandboxError` if none of
+        the problem's starting programs can be judged.
         """
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         new: dict[str, Program] = {}
@@ -84,7 +81,7 @@ class GroupJudge:
         return Found(slots_of, refused, fresh, ran)
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
-        """Return one tell a rollout, for a group that was found before; they are to be applied at once."""
+        """Return one tell for each rollout of a group."""
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):
             tells.append(self._tell(prompt, rollout, slots, found, tells))
@@ -98,10 +95,9 @@ class GroupJudge:
         found: Found,
         earlier: Sequence[Tell],
     ) -> Tell:
-        """Return the tell of one reply; a program is a duplicate from its second appearance on.
+        """Return the tell of one reply after the `earlier` ones of its group.
 
-        `earlier` are the tells of the group before this one: a program that ran is charged to the first reply
-        that has it.
+        A program is a duplicate from its second appearance on, and charged to the first reply that has it.
         """
         before = [one for tell in earlier for one in tell.judged]
         new = [one.evaluation for one in before if one.candidate.parse_status is ParseStatus.PARSED]
@@ -143,15 +139,12 @@ class GroupJudge:
         return Tell(prompt.id, rollout, tuple(judged))
 
     def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
-        """Return which new programs are not novel enough to be evaluated, by program id, each with why."""
+        """Return the new programs that are not novel enough by id, each with the reason."""
         faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
         return {key: fault for key, fault in faults.items() if fault}
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
-        """Return judgements of programs by id, and which of them ran.
-
-        A program that is being run for another group is waited for, not run twice.
-        """
+        """Return judgements of programs by id, and which of them ran for this group and not for another."""
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:
@@ -166,7 +159,7 @@ class GroupJudge:
 
 
 def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
-    """Return the slots of one reply: what the rollout wrote, or what a seed or join ticket carries."""
+    """Return the slots of one reply, or of a ticket that carries its programs."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.programs.get(prompt.parent_id or "")

@@ -1,4 +1,4 @@
-"""Replays a stored run: rebuilds its search without a model or running programs, and checks its rows."""
+"""Replays a stored run: rebuilds its search from rows, and checks them."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ class RebuiltRun(NamedTuple):
     events: int
     """Asks and tells that were compared."""
     is_older: bool = False
-    """True if an earlier version's search asked last: its asks were taken as stored, not derived again."""
+    """True if an earlier version's search asked last; its asks are not derived again."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
@@ -48,11 +48,9 @@ def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
 def rebuild(
     run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False
 ) -> RebuiltRun:
-    """Return the search of a stored run as its rows leave it, with its problem, configuration and row.
+    """Return the search of a stored run after its last tell, with its problem, configuration and row.
 
-    Every ask is derived again and compared with the stored one, with `reads_again` also every answer; raises
-    `ReplayError` at the first difference and `StoreError` for an unknown run. With `from_snapshot` only what
-    came after the latest snapshot is, if there is one to be used.
+    As `replay`, from the first row or, with `from_snapshot`, from the latest usable snapshot.
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
@@ -92,10 +90,9 @@ def rebuild(
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Return the rebuilt search and the number of asks and tells compared.
 
-    Beyond what `rebuild` compares (every prompt, byte for byte), the answers are read from every
-    completion again, and the outcome must be the recorded one. Raises `ReplayError` or `StoreError` at
-    what differs. What it cannot notice: tells missing from the end of a run that never ended, and changed
-    tokens, log-probabilities and times, which no decision depends on.
+    Compares every prompt, every answer, the snapshot, the figures and the outcome; raises `ReplayError` at
+    the first difference. It cannot notice tells missing from the end of a run that never ended, nor changed
+    tokens, log-probabilities and times.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
@@ -137,12 +134,11 @@ def replay(
     reads_again: bool = False,
     older_asks: int = 0,
 ) -> int:
-    """Apply a stored history of asks and tells to a search, with its further parts; return how many they are.
+    """Apply a stored history of asks and tells to a search, with its further parts; return their number.
 
-    Every ask is made again and must come out as it was stored; the first `older_asks`, which an earlier
-    version's search made, are taken as they are. With `reads_again` the answers are read from
-    every completion again and must be the stored candidates. Raises `ReplayError` at the first difference and
-    at a tell that does not fit: the run was made by other code, or its rows were changed.
+    Every ask is made again and must be the stored one, but for the first `older_asks` of an earlier version.
+    With `reads_again` every completion is parsed again and must give the stored candidates. Raises
+    `ReplayError` at the first difference and at a tell that does not fit.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
@@ -185,7 +181,7 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """True for a part whose search did not choose among ways to ask, or had a strategy that is gone."""
+    """True for a part of an earlier version: without ways to ask, or with a removed strategy."""
     search = json.loads(part.config_json).get("search", {})
     return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
 
@@ -209,10 +205,9 @@ _READ = attrgetter(*_SlotReading._fields)
 
 
 def _agree(stored: _SlotReading, made: _SlotReading) -> bool:
-    """True if a stored slot is what reading it again gives.
+    """True if a stored slot equals the one parsed again.
 
-    What embeddings refused cannot be decided again, and is taken as stored. So is a slot without a reason:
-    runs of versions that kept none have none.
+    Refusals by embeddings are taken as stored, and so are slots without a reason: earlier versions kept none.
     """
     is_refused = stored.parse_status is ParseStatus.REJECTED and stored.reason.startswith(BY_MEANING)
     if is_refused and made.parse_status is ParseStatus.PARSED:
@@ -221,7 +216,7 @@ def _agree(stored: _SlotReading, made: _SlotReading) -> bool:
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[_SlotReading]:
-    """Return what the candidates of a reply must be, just before it is told."""
+    """Return the candidates of a reply, parsed again just before it is told."""
     found: list[_SlotReading] = []
     in_reply: set[str] = set()
     for slot in read_slots(search, prompt, tell.rollout):

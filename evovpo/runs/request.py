@@ -1,4 +1,4 @@
-"""What a run is to do: its problem, settings, later changes of settings, and starting programs."""
+"""The request for a run: problem, settings, later changes of settings, and starting programs."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ from evovpo.types import Evaluation, Problem, Run, RunPart, Status
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Everything that determines a run, and the budget of this process."""
+    """Everything that determines a run."""
 
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...] = ()
-    """Judgements on this problem version that need not be made again."""
+    """Known judgements on this problem version."""
     run_id: str = ""
     """Id of the run; empty for a new one."""
     scorer: Scorer | None = None
-    """A function of this process that judges, in place of the problem's own scorer."""
+    """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
-    """Of an OpenEvolve project: what was found when it was opened."""
+    """Of an OpenEvolve project."""
     remarks: tuple[str, ...] = ()
-    """Remarks: doubts about it, or how the rows of a table were used."""
+    """Doubts about the problem, or how the rows of a table were used."""
 
 
 def open_request(
@@ -54,10 +54,9 @@ def open_request(
 ) -> RunRequest:
     """Return the problem that `name` names (folder, OpenEvolve project, table, bundled one) and its settings.
 
-    `yaml` is an OpenEvolve configuration to use instead of the project's own, and `allow` grants what the
-    project asks for, where it `is_run` the servers of its own configuration too; `output` and `columns`
-    (commas between them) are what `table_task` takes. Raises `ProblemError`, `ConfigError` and
-    `SandboxError`.
+    `yaml` replaces the configuration of an OpenEvolve project, and `allow` grants what the project asks for,
+    where it `is_run` the servers of its own configuration too; `output` and `columns` (commas between them)
+    are what `table_task` takes. Raises `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
     if is_table(name):
@@ -104,9 +103,9 @@ FIXED = {
     **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
     "search": ("strategy", "islands", "elites", "attempts", "ways", "learns_ways"),
 }
-"""Settings that hold for a whole run: of the problem, of what tells runs apart, and of the population."""
+"""Settings that hold for a whole run."""
 ORIGINALS = 8
-"""Most programs of another run that one begins with; each has rewards that no better one has."""
+"""Most programs of another run that one begins with, all with different rewards."""
 
 
 def next_part(
@@ -117,10 +116,10 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Go on with a search under changes by `section.key`; return its settings, and the part to be stored.
+    """Change the settings of a search by `section.key`; return all settings, and the part to be stored.
 
-    There is no part where the search is over under these settings too: it is solved, or its target reached.
-    Raises `ConfigError` for a change that cannot be made, at all or within a run, and for a budget used up.
+    There is no part where the search is over under these settings too. Raises `ConfigError` for a change
+    that cannot be made within a run, and for a budget used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
     for name, section, key in [(f"{name}.{key}", name, key) for name, keys in FIXED.items() for key in keys]:
@@ -145,15 +144,14 @@ def next_part(
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
-    """Return the problem as a search begins it: with the programs of another run that it starts from."""
+    """Return the problem with the programs of another run among its starting programs."""
     return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.programs)))
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return a request whose run begins also with the best programs of `run.origin`, and what to say of it.
+    """Return a request whose run also begins with the best programs of `run.origin`, and a remark on them.
 
-    They are judged on the problem of the request; those that fail are left out. Raises `StoreError` for an
-    unknown run, and `ProblemError` if none of its programs can be used.
+    They are judged on the problem of the request. Raises `ProblemError` if all fail.
     """
     problem, config = request.problem, request.config
     origin = find_run(store, config.run.origin or "")

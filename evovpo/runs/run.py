@@ -41,10 +41,7 @@ def start(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Make a new run: search until it is solved, stopped, paused or the budget is used, and report.
-
-    Without `proposer` the configured one writes.
-    """
+    """Make a new run and search until it ends; without `proposer` the configured one writes."""
     if request.config.run.origin and not request.config.run.programs:
         request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
@@ -80,17 +77,14 @@ def resume(
     verify: bool = False,
     allow: Sequence[str] = (),
 ) -> Outcome:
-    """Take a run up where its last stored tell left it; a finished run only reports.
+    """Resume a run after its last stored tell; a finished run only reports.
 
-    Its search comes from the latest snapshot and the rows after it, with `verify` from all rows.
-
-    The problem and the configuration come from the store, as they were when the run started or went on last;
-    `allow` grants what they ask for where this user did not make the run (docs/security.md); `executor`, if
-    given, says in place of `sandbox.executor` where programs run from now on. With `changes` of settings
-    (by `section.key`) a finished run goes on too, in a new part; under settings that end it at once it
-    still only reports. Raises what `next_part` does, `NotAllowedError` for what nobody granted,
-    `ProblemError` if a scorer, which is not in the store, is gone or has changed since, and `StoreError` if
-    another process of this machine searches the run; otherwise as `rebuild`.
+    The search comes from the latest snapshot and the rows after it, with `verify` from all rows; problem and
+    configuration come from the store. `allow` grants what they ask for where this user did not make the run
+    (docs/security.md); `executor` replaces `sandbox.executor`. With `changes` of settings (by `section.key`)
+    a finished run goes on too, in a new part. Raises what `next_part` and `rebuild` do, `NotAllowedError` for
+    what nobody granted, `ProblemError` if a scorer is gone or has changed, and `RunHeldError` if another
+    process of this machine searches the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store, from_snapshot=not verify)
@@ -132,10 +126,7 @@ def start_or_resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start the run with the id of the request, or take it up if the store has it.
-
-    Programs run where the request says, also where the run began elsewhere.
-    """
+    """Start the run with the id of the request, or resume it if the store has it."""
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)
@@ -174,7 +165,7 @@ def _drive(
     proposer: Proposer,
     on_tell: Callable[[Progress], None],
 ) -> Outcome:
-    # The store may be named otherwise than when the run was made; programs must not read it under any name.
+    # The store may have moved since the run was made; programs must not read it at its new address.
     config = request.config.changed(store=StoreConfig(url=store.name))
     problem = request.problem
     started = time.monotonic()
@@ -230,11 +221,9 @@ async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Hold a run of the store with this name for this process; the hold ends with the process.
+    """Hold a run of the store with this name for this process, on this machine.
 
-    It reaches as far as this machine: two machines that write one run of a database server find out at
-    the first tell out of order. Raises `RunHeldError` if another process of this user holds the run, and
-    `StoreError` where none can be held.
+    Raises `RunHeldError` if another process of this user holds the run.
     """
     folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
     if folder.exists() and folder.lstat().st_uid != os.getuid():  # another user was there first

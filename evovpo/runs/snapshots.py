@@ -1,7 +1,6 @@
 """Snapshots of a run's search, so that resuming reads only the rows after the latest one.
 
-The rows are authoritative: a snapshot that is damaged, comes from other code, or does not fit the rows is
-ignored, and all rows are replayed. `evovpo replay --verify` compares both.
+A snapshot that is damaged, comes from other code, or does not fit the rows is ignored.
 """
 
 import logging
@@ -16,7 +15,7 @@ from evovpo.trust import seal
 from evovpo.types import content_id
 
 EVERY = 10_000
-"""Tells between two snapshots: as many are replayed in five seconds. A fifth are worth one at the end."""
+"""Tells between two snapshots, which are replayed in five seconds; at the end a fifth of them suffice."""
 _log = logging.getLogger(__name__)
 
 

@@ -33,52 +33,50 @@ class Outcome(NamedTuple):
     solved: bool
     """As `solved_train`."""
     best_mean_reward: float
-    """What the search looks for: of the program `best_mean_program_id`, not always of `program`."""
+    """Of the program `best_mean_program_id`, not always of `program`."""
     train_passed: int
-    """By the program with the best mean reward, as `train_total` rows or objectives allow."""
+    """Rows or objectives that the program with the best mean reward passes, of `train_total`."""
     train_total: int
     heldout_passed: int
     heldout_total: int
     evaluations: int
     """Candidates proposed and judged over the whole run."""
     executed: int
-    """Of these and the starting programs, how many the sandbox ran."""
+    """Programs that the sandbox ran, starting programs included."""
     joins: int
     seconds: float
     """Wall-clock seconds of this process's part of the run."""
     program: str
     """Source of the best program: by `combined_score` where there is one, else by mean reward."""
     stopped: str = ""
-    """Why it ended before its evaluations were used, other than by being solved; empty if it did not."""
+    """Why an unsolved run ended before its evaluations were used, or empty."""
     trust: str = str(Trust.HIGH)
     """`high`, or `low` where candidate and evaluator shared a process."""
     score: float | None = None
-    """The highest of the run, of `program`; None where mean rewards say which program is the best."""
+    """Of `program`, the highest of the run; None where programs are ranked by mean reward."""
     score_name: str = ""
-    """What that number is called."""
     program_id: str = ""
     program_mean_reward: float = 0.0
-    """Of `program`; below `best_mean_reward` where another program has that."""
+    """Of `program`."""
     best_mean_program_id: str = ""
-    """Of the program with the best mean reward."""
     status: str = ""
-    """How the run ended: as the store has it, but `memorised` where it is solved on training rows only."""
+    """As stored, but `memorised` where it is solved on training rows only."""
     best_metrics: Mapping[str, Json] = {}
-    """Raw metrics of `program`, if its evaluator returns some."""
+    """Raw metrics of `program`."""
 
     @property
     def best(self) -> float:
-        """The number of `program` by which it is the best: its score, else the mean reward."""
+        """The score of `program`, else the best mean reward."""
         return self.best_mean_reward if self.score is None else self.score
 
     @property
     def solved_train(self) -> bool:
-        """Every training row (or objective) at full reward, by the program with the best mean reward."""
+        """True if the best program has full reward on every training row (or objective)."""
         return self.solved
 
     @property
     def solved_heldout(self) -> bool | None:
-        """Solved, and the same program right on every held-out row; `None` where there are none."""
+        """True if that program is also right on every held-out row; `None` without such rows."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
@@ -88,7 +86,7 @@ class Outcome(NamedTuple):
 
     @property
     def is_by_score(self) -> bool:
-        """True if `program` is the best by `combined_score`, and another one has the best mean reward."""
+        """True if another program than `program` has the best mean reward."""
         return self.score is not None and self.program_id != self.best_mean_program_id
 
 
@@ -97,9 +95,9 @@ class RowResult(NamedTuple):
 
     inputs: tuple[Json, ...]
     output: Json
-    """What is wanted."""
+    """Expected output."""
     got: Json
-    """None also where the output was too long to keep, or there is none."""
+    """None also for an output that was too long to keep."""
     passed: bool
 
 
@@ -108,8 +106,8 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """How it was made: `seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `shorten`,
-    `other run`, where it came from one as it was, or `shown`: a program of this run that was only shown."""
+    """`seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `shorten`, `other run`, or `shown`:
+    a program of this run that was only shown."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
@@ -117,7 +115,7 @@ class Ancestor(NamedTuple):
     score: float | None = None
     """Where one number alone ranks programs; else None."""
     idea: str = ""
-    """What the model said of the change, in one line."""
+    """The model's description of the change, in one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,16 +126,16 @@ class RunView:
     problem: Problem
     summary: RunSummary
     best: Program | None
-    """By `combined_score` where an evaluator returns one, else by mean reward; none before any judgement."""
+    """By `combined_score` where an evaluator returns one, else by mean reward."""
     evaluation: Evaluation | None
     """Of the best program."""
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
-    """What an evaluator of its own returned for each program, in order."""
+    """Raw metrics of each program, in order, where an evaluator returns some."""
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
-        """Return the stored outcome of the run, with `heldout` instead of the held-out rows of the view."""
+        """Return the outcome of the run, with `heldout` in place of the held-out rows of the view."""
         right = [row.passed for row in self.heldout] if heldout is None else heldout
         passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)
@@ -167,10 +165,7 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of a run, given by its id, by a prefix that only one id has, or as `latest`.
-
-    Raises `StoreError` if there is none, or several.
-    """
+    """Return the id of a run, given by its id, by a prefix that only one id has, or as `latest`."""
     if name != "latest":
         return store.run(name).id
     newest = store.newest_run()
@@ -180,10 +175,7 @@ def find_run(store: Store, name: str) -> str:
 
 
 def read_run(store: Store, run_id: str) -> RunView:
-    """Return what is stored of a run, after running its best program on the held-out rows.
-
-    Raises `StoreError` for an unknown run and `SandboxError` if programs cannot be run here.
-    """
+    """Return what is stored of a run, after running its best program on the held-out rows."""
     view = stored_run(store, run_id)
     if view.best is None:
         return view
@@ -194,7 +186,7 @@ def read_run(store: Store, run_id: str) -> RunView:
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
     """Return a stored problem and settings under which its programs may run in the sandbox.
 
-    Of a run that this user did not make they are the usual ones, with limits that no usual one is above.
+    For a run that this user did not make: default settings, and limits that are at most the default ones.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -205,7 +197,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return what an evaluator of its own returned for each program of a run, in order."""
+    """Return the raw metrics of each program of a run, in order, where an evaluator returns some."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 
@@ -221,7 +213,7 @@ def list_runs(store: Store) -> list[RunRow]:
 
 
 def stored_run(store: Store, run_id: str) -> RunView:
-    """Return what is stored of a run, without held-out rows. Raises `StoreError` for an unknown run."""
+    """Return what is stored of a run, without held-out rows."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     summary = store.run_summary(run.id)
@@ -260,7 +252,7 @@ def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[RowRe
 
 
 def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> list[Ancestor]:
-    """Return a program and everything that it was made from, nearest first, back to where it began."""
+    """Return a program and all its ancestors, nearest first."""
     origins = {one.program.id: one for one in store.lineage(run_id, program.id) if one.program is not None}
     starts = {seed.id for seed in problem.seeds}
     ids = {program.id: None}

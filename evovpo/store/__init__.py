@@ -1,9 +1,7 @@
-"""The append-only SQL store: what happened in every run, for search, trainer, reports and anyone with SQL.
+"""The append-only SQL store: what happened in every run; see `docs/store.md`.
 
-What went in can be read back exactly; log-probabilities are rounded to 32-bit floats. Nothing is
-updated or deleted, but snapshots and summaries, which hold nothing that other rows do not. See
-`docs/store.md` for the schema. Each subject has its methods in a file of its own: a method that is said to
-take a `connection` is given it, in a transaction of its own.
+Rows are read back exactly, but log-probabilities are rounded to 32-bit floats. Only snapshots and
+summaries, which can be computed from the other rows, are ever replaced.
 """
 
 from typing import Any
@@ -42,12 +40,11 @@ __all__ = [
 class Store(Tells, History, Summaries, Browsing, Trainings):
     """An open store, by `Store.open`. Use as a context manager, or call `close`.
 
-    One process writes a run; any number of others may read meanwhile. Within a process, threads may
-    share a store in a file. Every method raises StoreError if the database cannot be read or written;
-    then nothing of that call is stored, and everything before it is.
+    One process writes a run; any number of others may read meanwhile. Threads may share a store in a
+    file. A method that raises StoreError has stored nothing.
     """
 
     @reading
     def query(self, connection: Connection, /, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of an SQL query as dictionaries; `:name` in it is a parameter. Changes nothing."""
+        """Return the rows of an SQL query as dictionaries; `:name` in it is a parameter."""
         return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]

@@ -1,8 +1,4 @@
-"""Encodes records, and values without a portable SQL type, in columns, and decodes them exactly.
-
-Token ids and log-probabilities are packed binary, JSON is ASCII text, and text may hold any
-Python string. The two `unpack_` functions are public for readers of the raw tables.
-"""
+"""Encodes records, and values without a portable SQL type, in columns, and decodes them exactly."""
 
 import json
 import re
@@ -24,7 +20,7 @@ from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_i
 
 T = TypeVar("T")
 _ESCAPE = "\ue000"
-"""A private-use character that text for programs does not hold; escaped itself where it does."""
+"""A private-use character; escaped itself where a text holds it."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
@@ -168,8 +164,7 @@ MESSAGES = _tuples(Message, astuple)
 PROBLEM = EncodedColumn(
     Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text))
 )
-"""A whole problem, training and held-out rows included: what older rows lack has its default, and what only
-they have is left out."""
+"""A whole problem; fields that an older row lacks have their defaults."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
 
 

@@ -15,11 +15,11 @@ from evovpo.store.schema import calls, metadata, policy_events, run_events, snap
 _PAGE = 500
 """Rows in one transaction."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
-"""Tables whose rows are numbered as they are added, with the column that says whose they are. Another store
-numbers them otherwise: what tells them apart is their place among the rows of their owner."""
+"""Tables with an autoincrement key -> the column of their owner. Stores number such rows differently, so a
+row is identified by its place among the rows of its owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
-"""What two equal rows share, where that is not every column: a problem's body also holds the place of its
-folder, and a judgement how long it took."""
+"""Columns in which equal rows agree, where that is not all: a problem's body has the path of its folder, and
+a judgement its duration."""
 
 
 class CopyResult(NamedTuple):
@@ -44,16 +44,16 @@ class _Page(NamedTuple):
 def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> CopyResult:
     """Copy all rows of `source` to `target`, and read each of them back.
 
-    What is there stays as it is, so that a copy that was cut short goes on, and runs of several stores can be
-    brought together. A run is listed in `target` once all of it is there. `on_table` is told of each table
-    its name and how many rows are new. Raises StoreError where `target` has another row in place of one.
+    Rows in `target` are kept, so an interrupted copy can be finished and stores can be merged. A run is
+    listed once all of it is there. `on_table` gets a table's name and its number of new rows. Raises
+    StoreError where `target` has a different row under the same key.
     """
     if source.name == target.name:
         raise StoreError(f"{source.name} cannot be copied to itself; give another store")
 
     def copy(connection: Connection) -> CopyResult:
         rows = copied = 0
-        # Each table comes after those that it refers to, the status of runs last; those two are made again.
+        # Each table comes after those that it refers to, the status of runs last.
         tables = sorted(metadata.sorted_tables, key=lambda table: table is run_events)
         tables.remove(snapshots)
         tables.remove(summaries)

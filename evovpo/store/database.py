@@ -1,8 +1,4 @@
-"""Opening a database: its URL, its transactions, its schema version, and faults as `StoreError`.
-
-Knows nothing of runs or programs. SQLite gets write-ahead logging and one `BEGIN IMMEDIATE` per
-write; PostgreSQL reads in one snapshot, and a write waits for a server that is started again.
-"""
+"""Opens a database: its URL, transactions, schema version, and every fault as a `StoreError`."""
 
 import threading
 import time
@@ -21,15 +17,15 @@ from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
-"""How long a write waits for other processes' writes; `?timeout=SECONDS` in a SQLite URL overrides it."""
+"""How long a write waits for other processes; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause where SQLite says at once that it is locked: it waits for a writer, not for every other lock."""
+"""Pause between attempts: SQLite itself waits for a writer, not for every other lock."""
 _ATTEMPTS = 20
-"""How often what collided with other writers, or lost its connection, runs; each time it finds their rows."""
+"""Attempts at a write that collided with other writers or lost its connection."""
 _COLLISIONS = ("23505", "40001", "40P01")
-"""SQLSTATE of a row that another writer was as fast to add, of a failed serialization, of a deadlock."""
+"""SQLSTATE codes: duplicate row, serialization failure, deadlock."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
-"""Key of PostgreSQL's advisory lock under which one process at a time makes or upgrades the tables."""
+"""Key of PostgreSQL's advisory lock for making or upgrading the tables."""
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
     ("malformed", "the file is damaged: copy it, and try `sqlite3 FILE .recover`"),
@@ -49,10 +45,7 @@ P = ParamSpec("P")
 
 
 def parse_url(url: str | None) -> URL:
-    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or None for the default.
-
-    Raises StoreError for a text that is neither.
-    """
+    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or None for the default."""
     if url is None:
         url = DEFAULT_URL
     if "://" not in url:
@@ -73,10 +66,7 @@ def parse_url(url: str | None) -> URL:
 
 
 class Database:
-    """An open database, the base class of the store.
-
-    `read` and `write` run a function in one transaction and turn every fault into a StoreError.
-    """
+    """An open database, the base class of the store."""
 
     def __init__(self, url: URL) -> None:
         hidden = [option for option in url.query if "pass" in option.lower()]
@@ -90,7 +80,7 @@ class Database:
         in_memory = self._is_sqlite and place == ":memory:"
         is_file = self._is_sqlite and not in_memory and not place.startswith("file:")
         self.file = Path(place) if is_file else None
-        """The file that the database is in, or None where it is not a SQLite file."""
+        """The SQLite file, or None for any other database."""
         self._identity: tuple[int, int] | None = None
         options: dict[str, Any] = {"poolclass": StaticPool} if in_memory else {}
         with self._faults():
@@ -118,8 +108,7 @@ class Database:
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
         """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
 
-        A database that is not there is created unless `create` is false. Raises StoreError if it cannot
-        be opened, holds something else, or has another schema version (see `upgrade`).
+        Raises StoreError if it cannot be opened, holds something else, or has another schema version.
         """
         database = cls(parse_url(url))
         name = database.name
@@ -155,8 +144,7 @@ class Database:
     def write(self, append: Callable[[Connection], T]) -> T:
         """Return what `append` returns, after committing all that it wrote, or nothing of it.
 
-        What was lost with its connection runs again. A connection that is lost while it commits leaves open
-        whether it did: that is a StoreError, because not every row is found when it is written again.
+        Runs again after a lost connection, except during the commit: it may have succeeded.
         """
 
         def once() -> T:
@@ -199,9 +187,9 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return what `work` returns, trying again while the database is locked or a writer was as fast.
+        """Return what `work` returns, trying again while the database is locked or another writer wins.
 
-        Work that was cut off runs again; where it `waits` it does so too while no server answers.
+        With `waits` it also tries again while no server answers.
         """
         until = time.monotonic() + self._busy_seconds
         with self._faults():
@@ -233,16 +221,12 @@ class Database:
         self.close()
 
     def schema_version(self) -> str | None:
-        """Return the Alembic revision of the database, or None if it has no table at all.
-
-        Raises StoreError for a database of something else.
-        """
+        """Return the Alembic revision of the database, or None for an empty one."""
         return self.read(self._find_version)
 
     def migrate(self) -> None:
-        """Bring the schema to the newest version, in one transaction; creates it where there is none."""
-        # Here and not in `_prepare_sqlite`: the mode stays in the file, and a file that turns out not to be
-        # ours must not be changed.
+        """Create the tables, or upgrade them to the newest version, in one transaction."""
+        # Not in `_prepare_sqlite`: it would change a file that turns out not to be ours.
         if self._is_sqlite:
             self._outside("PRAGMA journal_mode=WAL")
         # Imported only here, because opening a store that exists must stay fast, and before the lock is held.
@@ -251,7 +235,7 @@ class Database:
         self.write(self._migrate)
 
     def compact(self) -> None:
-        """Make a SQLite file smaller by the room of removed rows; a server uses that again by itself."""
+        """Shrink a SQLite file after rows were removed."""
         if self.file is not None:
             self._outside("VACUUM")
 
@@ -353,10 +337,7 @@ _insert = cache(insert)
 
 
 def upgrade(url: str | None = None) -> str:
-    """Bring the database at `url` to this evovpo's schema and return the version.
-
-    All its rows are kept. Raises StoreError if it cannot be opened or was written by a newer evovpo.
-    """
+    """Bring the database at `url` to this evovpo's schema, keeping all rows, and return the version."""
     database = Database(parse_url(url))
     if database.file is not None and not database.file.exists():
         raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")
@@ -367,7 +348,7 @@ def upgrade(url: str | None = None) -> str:
 
 
 def file_identity(file: Path | None) -> tuple[int, int] | None:
-    """Return which file lies at a path; None if none does, or for a database without one."""
+    """Return the device and inode of a file, or None if there is none."""
     with suppress(OSError):
         if file is not None:
             found = file.stat()

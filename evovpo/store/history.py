@@ -1,8 +1,4 @@
-"""Reads the history of a run: asks and tells in order, groups, known evaluations, lineages.
-
-Reads in pages, a handful of statements each, so that memory stays bounded and no statement is
-issued per row. Rows never change, so pages read in separate transactions fit together.
-"""
+"""Reads the history of a run in pages: asks and tells in order, groups, known evaluations, lineages."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -46,10 +42,9 @@ class History(Database):
     """Asks, tells and groups of runs, judgements of all runs, and the ancestors of programs."""
 
     def history(self, run_id: str, asks: int = 0, told: int = 0) -> Iterator[Prompt | Tell]:
-        """Return the asks and tells of a run, to be read in the order in which they were applied.
+        """Return the asks and tells of a run in the order in which they were applied.
 
-        That sequence rebuilds the state of the search. The first `asks` asks and the first `told` tells are
-        left out. Raises StoreError for an unknown run, and for one of which tells are missing between others.
+        The first `asks` asks and `told` tells are left out. Raises StoreError for missing tells.
         """
         self._require_all_tells(run_id)
         # Its last tell is looked up before its last ask, so that no tell comes without its ask.
@@ -60,22 +55,18 @@ class History(Database):
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
-        """Yield the groups of a run whose rollouts are all judged, in the order in which they were completed.
+        """Yield the groups of a run in the order in which their last rollout was judged.
 
-        `after` is the id of the last prompt that was used: only groups completed later come. Joins are no
-        groups. In `rewards_G_M_D` every chain has at least as many rows as its prompt asked answers; a
-        missing, unparsed, rejected, failed or (within its chain) repeated answer is a zero row. `valid_G` is
-        False for a chain with a persisting sandbox fault.
+        With `after`, the id of a prompt, only groups completed later. In `rewards_G_M_D` every chain has at
+        least as many rows as its prompt asked answers; a missing, unparsed, rejected, failed or (within its
+        chain) repeated answer is a zero row. `valid_G` is False for a chain with a sandbox fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
         return (group for page in pages for group in self._read_groups(page, objectives))
 
     def known_evaluation(self, problem_version: str, program_id: str) -> Evaluation | None:
-        """Return *the* evaluation of a program on a problem version by any run, or None.
-
-        Never a `sandbox_error`: such a program may be run again.
-        """
+        """Return *the* evaluation of a program on a problem version by any run, or None."""
         return self.known_evaluations(problem_version, program_id).get(program_id)
 
     @reading
@@ -86,10 +77,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return *the* evaluation of every program on a problem version, or of one, by program id.
-
-        Those of the programs in `but` are not read.
-        """
+        """Return *the* evaluations on a problem version by program id: of one, or of all `but` some."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -122,10 +110,9 @@ class History(Database):
 
     @reading
     def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
-        """Return how a program came about: its candidate in the run, then its ancestors' back to the seeds.
+        """Return the candidate that a program came from, then those of its ancestors, nearest first.
 
-        Nearest generation first. Inspirations are among the parents but not followed. Empty for a seed.
-        Raises StoreError for an unknown program.
+        Inspirations are not followed. Empty for a seed.
         """
         if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
             raise StoreError(f"no program {program_id} is stored; expected the full id of one")
@@ -217,11 +204,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return what a group holds of a rollout: itself, rewards, validity and program ids.
-
-    A row is zero where the slot is missing, holds no program, was rejected, failed, or repeats an
-    earlier slot of the same chain. The twin of a program from another rollout keeps its vector.
-    """
+    """Return what a group holds of a rollout: itself, rewards, validity and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length
@@ -238,10 +221,7 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
 
 
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
-    """Return for each program the candidate that was new to the run with it, in the order of the programs.
-
-    A seed has none, also when it was proposed again: neither its ticket nor a duplicate is its origin.
-    """
+    """Return for each program, but seeds, the candidate that first proposed it in the run."""
     first: dict[str, Candidate] = {}
     is_seed = exists().where(prompts.c.id == tells.c.prompt_id, prompts.c.kind == PromptKind.SEED)
     for start in range(0, len(program_ids), _IDS_PAGE):

@@ -1,7 +1,4 @@
-"""Paged, indexed queries for the live page.
-
-A run is read in the order of its tells, so that a reader continues after the last one it has.
-"""
+"""Paged, indexed queries for the live page."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -47,13 +44,13 @@ class RunHead(NamedTuple):
 
     run: Run
     changed_at: str
-    """When it got its latest status, in UTC, as ISO 8601."""
+    """Time of the latest status, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None
     """As of `RunRow`."""
     cost: float | None
     """As of `CallTotals`."""
     server_tokens: int | None
-    """Completion tokens as servers count them; None for a run that asked no server."""
+    """Completion tokens as servers count them; None without a server."""
 
 
 class Totals(NamedTuple):
@@ -144,7 +141,7 @@ class Browsing(Database):
 
     @reading
     def children(self, connection: Connection, run_id: str, program_id: str, limit: int) -> list[str]:
-        """Return the programs of a run that were made from one of them, the first `limit`."""
+        """Return the first `limit` children of a program in a run."""
         made = (
             select(candidates.c.program_id, func.min(_ORDER).label("first"))
             .join(candidate_parents, candidate_parents.c.candidate_id == candidates.c.id)

@@ -29,11 +29,7 @@ class PruneResult(NamedTuple):
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs with what only they have, in a trial without removing anything; problems stay.
-
-    A run that a policy was trained on stays, and one that says running. It is one transaction, during which
-    nobody else can write.
-    """
+    """Remove runs with what only they have, in one transaction; a trial only counts. Problems stay."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
@@ -55,7 +51,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
-    """Return which rows go with runs, in an order in which none is removed before what refers to it."""
+    """Return the rows that go with runs, referring rows first."""
     prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,
@@ -89,10 +85,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Index, for a while, the columns that refer to another table and begin no key or index.
-
-    The database looks for what refers to each removed row, which otherwise is a look at every row.
-    """
+    """Index, for a while, the references that have no index: each removed row is looked for in them."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

@@ -1,4 +1,4 @@
-"""Rows of problems, of their programs, and of runs: their status, and their requests to model servers."""
+"""Rows of problems, programs and runs, with statuses and requests to model servers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ class CallTotals(NamedTuple):
 
     calls: int
     failed: int
-    """Of these, requests that brought nothing: sent again or given up."""
+    """Failed requests: sent again or given up."""
     prompt_tokens: int
     """As far as the servers say."""
     completion_tokens: int
     cost: float | None
     """None where no model has a price."""
     faults: dict[str, int]
-    """Why requests brought nothing, and how many each."""
+    """Failed requests by reason."""
 
 
 class Snapshot(NamedTuple):
@@ -79,10 +79,7 @@ class Runs(Database):
 
     @writing
     def add_run(self, connection: Connection, run: Run) -> None:
-        """Store a run with its first status.
-
-        Raises StoreError if its id is taken or its problem is not stored.
-        """
+        """Store a run with its first status; its problem must be stored."""
         if connection.scalar(select(runs.c.id).where(runs.c.id == run.id)) is not None:
             raise StoreError(f"run {run.id} is stored already; resume it, or choose another id")
         if _problem(connection, run.problem_id, run.problem_version) is None:
@@ -107,11 +104,7 @@ class Runs(Database):
         heldout: tuple[int, int] | None = None,
         part: RunPart | None = None,
     ) -> None:
-        """Append a status of a run; the latest one holds.
-
-        `heldout` is on how many held-out rows the answer of a run that ended is right, and of how many;
-        `part` the part that begins with it.
-        """
+        """Append a status of a run, with held-out rows (passed, all) and the part that begins with it."""
         require_run(connection, run_id)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         passed, total = heldout or (None, None)
@@ -123,10 +116,7 @@ class Runs(Database):
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
-        """Return a run with its latest status, by id or by a prefix that only one id has.
-
-        Raises StoreError if none or several match.
-        """
+        """Return a run with its latest status, by id or by a prefix that only one id has."""
         row = connection.execute(with_status().where(runs.c.id == run_id)).first()
         if row is not None:
             return run_of(row)
@@ -173,7 +163,7 @@ class Runs(Database):
 
     @writing
     def keep_snapshot(self, connection: Connection, new: Snapshot) -> None:
-        """Store a snapshot in place of the one before: no other row is ever replaced, or holds less."""
+        """Store a snapshot in place of the one before."""
         connection.execute(delete(snapshots).where(snapshots.c.run_id == new.run_id))
         append(connection, snapshots, [new._asdict()])
 
@@ -185,10 +175,7 @@ class Runs(Database):
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
-        """Store one request to a model server, with the present time as its date.
-
-        Raises StoreError if its run or its prompt is not stored.
-        """
+        """Store one request to a model server, dated now; its run and prompt must be stored."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         append(connection, calls, [row_of(calls, call, at=now)])
 
@@ -214,10 +201,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Append the programs whose ids are new; return the stored source of each id.
-
-    `stored` are the sources of those that are not new, where the caller has read them.
-    """
+    """Append new programs and return the stored source of each id; `stored` are those already read."""
     if not wanted:
         return {}
     if stored is None:

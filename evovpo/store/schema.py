@@ -1,8 +1,7 @@
-"""The tables of the store, for queries. Rows are only ever added, but for `snapshots` and `summaries`.
+"""The tables of the store; `docs/store.md` explains the columns.
 
-A new store is made of them, the migrations in `evovpo/store/migrations` bring an older one to the same
-schema, and a test holds the two together. `docs/store.md` explains the columns. A column that holds a field
-of a record has the field's name, here at least: as its `key`.
+Migrations bring an older store to the same schema. A column that holds a field of a record has the field's
+name as its `key`.
 """
 
 from dataclasses import fields
@@ -47,7 +46,7 @@ def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
 
 
 def _keys(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return the columns of a primary key by name; a reference has the type of what it refers to."""
+    """Return the columns of a primary key by name."""
     return [sa.Column(name, kind, primary_key=True) for name, kind in kinds.items()]
 
 

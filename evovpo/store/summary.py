@@ -1,7 +1,4 @@
-"""Queries for reports: the list of runs and a summary of each.
-
-Where a vector becomes a scalar here, it is the mean over its components, and the name says so.
-"""
+"""Queries for reports: the list of runs and a summary of each."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -47,28 +44,27 @@ class RunRow(NamedTuple):
     problem: str
     status: RunStatus
     evaluations: int
-    """Candidates proposed so far, whatever became of them; the problem's starting programs are none."""
+    """Candidates proposed so far; starting programs do not count."""
     best_mean_reward: float | None
     """None if nothing was judged yet."""
     seed: int
     created_at: str
     """When it was started, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """On how many held-out rows the answer is right, and of how many; none for a run that has not ended, or
-    ended before this was kept."""
+    """Held-out rows that the answer passes, and all of them; None before the run ended."""
 
     score: float | None = None
     score_name: str = ""
-    """The best one; None if it was not requested or there is none."""
+    """The best one, or None."""
 
     @property
     def solved_train(self) -> bool:
-        """Every training row (or objective) at full reward."""
+        """True with full reward on every training row (or objective)."""
         return self.best_mean_reward == 1.0
 
     @property
     def solved_heldout(self) -> bool | None:
-        """Solved, and right on every held-out row; `None` where there are none, or it is unknown."""
+        """True if also right on every held-out row; `None` if unknown or without such rows."""
         return _solved_heldout(self)
 
     @property
@@ -85,7 +81,7 @@ class CurvePoint(NamedTuple):
     """Candidates proposed up to and with this tell."""
     best_mean_reward: float
     examples_passed: int
-    """Components equal to 1 of the best program by mean reward; of several, the most."""
+    """Components at 1 of the best program by mean reward."""
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
@@ -94,7 +90,7 @@ def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
 
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
-    """Return evaluations and best mean reward, rounded if so asked, wherever that rises."""
+    """Return evaluations and best mean reward, rounded to `digits`, wherever that rises."""
     bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
     points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
@@ -105,7 +101,7 @@ class CandidateLine(NamedTuple):
 
     kind: PromptKind
     way: str
-    """The way to ask of its prompt; empty where there is no choice."""
+    """The way to ask of its prompt, or empty."""
     island: int
     parse_status: ParseStatus
     program_id: str | None
@@ -114,12 +110,12 @@ class CandidateLine(NamedTuple):
     executed: bool
     """True if the sandbox ran it for this candidate."""
     seconds: float
-    """That the sandbox took; 0 where it did not run it for this candidate."""
+    """In the sandbox; 0 if not executed."""
     mean_reward: float | None
     passed: int
     length: int
     metrics: dict[str, Json] | None
-    """What an evaluator of its own returned."""
+    """Raw metrics of its evaluator."""
     rewards: Rewards
     """Empty for a candidate that was not judged."""
 
@@ -141,39 +137,36 @@ class RunSummary:
     """Summary of a run so far; `add` counts one tell more."""
 
     proposed: int = 0
-    """Candidates that count against the budget: not the problem's starting programs."""
+    """Candidates that count against the budget; starting programs do not."""
     executed: int = 0
-    """Programs that the sandbox ran for this run, starting programs included."""
+    """Programs that the sandbox ran, starting programs included."""
     joins: int = 0
     """Proposed candidates that no model wrote."""
     rollouts: int = 0
     tokens: int = 0
-    """Completion tokens, where the backend gave them."""
+    """Completion tokens, where known."""
     sampling_seconds: float = 0.0
     evaluation_seconds: float = 0.0
-    """Of the programs that the sandbox ran for this run."""
+    """In the sandbox."""
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
     """Counts of the evaluated candidates, including duplicates."""
     by_way: dict[str, list[int]] = field(default_factory=dict)
-    """Of each way to ask: candidates, and how many of them raised the best mean reward."""
+    """Of each way to ask: candidates, and those that raised the best mean reward."""
     best_program_id: str | None = None
-    """Highest mean reward; then most components passed, then the shortest source, then the first.
-    May be a starting program."""
+    """Highest mean reward, then most components passed, shortest source, first proposed."""
     best_mean_reward: float | None = None
     examples_passed: int = 0
     best_length: int = 0
     """Of the source of the best program."""
     curve: list[CurvePoint] = field(default_factory=list)
-    """A point where either figure rose, the first with starting programs at no evaluations, and one for the
-    last tell."""
+    """A point wherever either figure rose, and one for the last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
-    """Requests to model servers; all zero where none was asked."""
+    """Requests to model servers."""
     heldout: tuple[int, int] | None = None
     """As of `RunRow`."""
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """The vectors that no earlier one reaches in every component, in order, each after the candidates that
-    were proposed up to and with it."""
+    """[proposed, rewards] of each candidate whose vector no earlier one reaches in every component."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
     """The vectors of `risen` as rows of an array, or None before the first tell that is added."""
@@ -243,10 +236,7 @@ class Summaries(Runs):
     def vectors(
         self, connection: Connection, run_ids: Collection[str]
     ) -> list[tuple[str, tuple[float, ...]]]:
-        """Return the judged programs of runs by id, each once and with its rewards.
-
-        The best mean reward comes first; of several programs the shortest, then the lowest id.
-        """
+        """Return the id and rewards of each judged program of runs, highest mean reward first."""
         pairs = select(candidates.c.program_id, candidates.c.evaluation_id)
         told = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
         rows = connection.execute(
@@ -263,10 +253,7 @@ class Summaries(Runs):
 
     @reading
     def run_summary(self, connection: Connection, run_id: str, from_rows: bool = False) -> RunSummary:
-        """Return what a run did so far: counts, cost, best program, and the curve over its tells.
-
-        What `keep_summary` stored is not read again but `from_rows`.
-        """
+        """Return the summary of a run: from `keep_summary` and later rows, or only `from_rows`."""
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
@@ -283,7 +270,7 @@ class Summaries(Runs):
         return _tell_lines(connection, run_id, first, last)
 
     def keep_summary(self, run_id: str) -> None:
-        """Store the summary of a run so far; the curve is continued from the last summary."""
+        """Store the summary of a run so far."""
 
         def read(connection: Connection) -> tuple[int, dict[str, Any]]:
             found = _kept(connection, run_id)
@@ -295,7 +282,7 @@ class Summaries(Runs):
         kept, row = self.read(read)
 
         def write(connection: Connection) -> None:
-            # Those further on, if any, are of rows that are gone, or cannot be read.
+            # Later summaries are damaged, or their rows are gone.
             further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
             connection.execute(delete(summaries).where(further))
             append(connection, summaries, [row] if row["tells"] > kept else [])

@@ -1,7 +1,4 @@
-"""Adds the rows of asks and tells.
-
-One statement per table and tell, however many candidates and components it has.
-"""
+"""Adds the rows of asks and tells, with one statement per table."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -56,10 +53,7 @@ class Tells(Database):
 
     @writing
     def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
-        """Store an ask, before it is sent; return False if this very ask is stored already.
-
-        Raises StoreError if another ask has its id or sequence number.
-        """
+        """Store an ask, before it is sent; return False if this very ask is stored already."""
         self._target(connection, prompt.run_id)
         if connection.scalar(_ASKED, {"id": prompt.id}) is not None:
             if prompts_where(connection, prompts.c.id == prompt.id) != [prompt]:
@@ -74,21 +68,16 @@ class Tells(Database):
         return True
 
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-        """Store one judged reply in one transaction; return False if that reply was told before.
-
-        As `add_tells` with one.
-        """
+        """Store one judged reply as `add_tells` does; return False if it was told before."""
         return self.add_tells(run_id, [tell], order)[0]
 
     @writing
     def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
         """Store consecutive judged replies in one transaction; return for each whether it is new.
 
-        `order` is the position, from 0, at which the first new one is applied in its run; a reply that was
-        told before is left out. The first judgement of a program on a problem version stays *the*
-        evaluation; see `known_evaluation`. Raises StoreError for a prompt of another run, a tell out of
-        order, and an evaluation that does not fit its program, its problem version or the number of
-        objectives; then nothing of it is stored.
+        `order` is the position, from 0, of the first new one in its run; replies told before are skipped.
+        The first judgement of a program on a problem version stays *the* evaluation. Raises StoreError for
+        a prompt of another run, a tell out of order, and an evaluation that does not fit.
         """
         problem_version, objective_names = self._target(connection, run_id)
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
@@ -152,10 +141,7 @@ class Tells(Database):
 
 
 def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
-    """Return the problem version of a run and the names of its objectives, which its tells must fit.
-
-    Raises StoreError for an unknown run.
-    """
+    """Return the problem version of a run and the names of its objectives."""
     require_run(connection, run_id)
     of_run = (objectives.c.problem_id == runs.c.problem_id) & (
         objectives.c.problem_version == runs.c.problem_version
@@ -172,10 +158,7 @@ def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
 def _before(
     connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
 ) -> tuple[int, set[tuple[str, int]]]:
-    """Return the position of the next tell of a run, and which of these replies were told before.
-
-    Raises StoreError for a prompt that the run does not have.
-    """
+    """Return the position of the next tell of a run, and which of these replies were told before."""
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
     asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}
@@ -201,11 +184,8 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Append the judgements that are new; return the evaluation id for each candidate id that has one.
 
-    `stored` are the digests of *the* evaluations that are there, by program id.
-
-    The first judgement of a program on a problem version is *the* evaluation. A sandbox fault, or a
-    judgement that differs from the stored one, is kept as well but is private to its candidate, so that
-    replay sees what the search was told and nothing blocks or replaces *the* evaluation.
+    `stored` are the digests of *the* evaluations by program id. A sandbox fault, or a judgement that
+    differs from *the* evaluation, is private to its candidate: replay sees what the search was told.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

@@ -1,4 +1,4 @@
-"""Rows about the trainer: policy versions and what happened to them, trainings and their steps."""
+"""Rows of policy versions, their events, trainings and training steps."""
 
 import dataclasses
 import math
@@ -21,10 +21,7 @@ class Trainings(Database):
 
     @writing
     def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
-        """Store a policy version that can be served; return False if this very version is stored already.
-
-        Raises StoreError if its number is taken by another.
-        """
+        """Store a policy version that can be served; return False if this very version is stored already."""
         known = _versions(connection)
         stored = known.get(version.number)
         if stored is not None and stored != version:
@@ -42,7 +39,7 @@ class Trainings(Database):
         return list(_versions(connection).values())
 
     def _required(self, connection: Connection, number: int) -> PolicyVersion:
-        """Return one policy version. Raises StoreError, saying which there are, if it is not there."""
+        """Return one policy version, which must be stored."""
         found = _versions(connection)
         if number not in found:
             known = ", ".join(map(str, found)) or "none"
@@ -52,10 +49,7 @@ class Trainings(Database):
     policy_version = reading(_required)
 
     def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
-        """Store an event, with the present time as its date and with the training that made its version.
-
-        Raises StoreError if it publishes or serves a version that is not stored.
-        """
+        """Store an event, dated now, with the training that made its version."""
         version = None if event.number is None else _versions(connection).get(event.number)
         if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
             if event.number is None:
@@ -79,10 +73,7 @@ class Trainings(Database):
     def serve(
         self, connection: Connection, number: int, reason: str = "", *, is_roll_back: bool = False
     ) -> bool:
-        """Make a stored version the one that searches follow; return False if it is already.
-
-        Raises StoreError if it is not stored.
-        """
+        """Make a stored version the one that searches follow; return False if it is already."""
         served = self._served(connection)
         if served is not None and served.number == number:
             return False
@@ -101,10 +92,7 @@ class Trainings(Database):
 
     @writing
     def add_training(self, connection: Connection, training: Training) -> bool:
-        """Store a training as it begins; return False if this very training is stored already.
-
-        Raises StoreError if its id is taken by another, or its start version or a run is not stored.
-        """
+        """Store a training as it begins; return False if this very training is stored already."""
         if not len(training.runs) == len(training.after) == len(training.through):
             raise StoreError(
                 f"training {training.id} has {len(training.runs)} runs, {len(training.after)} beginnings and "
@@ -142,10 +130,7 @@ class Trainings(Database):
 
     @writing
     def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:
-        """Store the figures of one step; return False, changing nothing, if that step was told before.
-
-        Raises StoreError for an unknown training and for figures that are not finite.
-        """
+        """Store the figures of one step; return False if that step is stored already."""
         if connection.scalar(select(trainings.c.id).where(trainings.c.id == step.training_id)) is None:
             raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
         for name, value in dataclasses.asdict(step).items():
@@ -162,7 +147,7 @@ class Trainings(Database):
 
     @reading
     def training_steps(self, connection: Connection, training_id: str) -> list[TrainingStep]:
-        """Return the steps of a training in order; none if it has none."""
+        """Return the steps of a training in order."""
         picked = select(training_steps).where(training_steps.c.training_id == training_id)
         rows = connection.execute(picked.order_by(training_steps.c.step))
         return [record_of(TrainingStep, training_steps, row) for row in rows]
@@ -174,7 +159,7 @@ def _versions(connection: Connection) -> dict[int, PolicyVersion]:
 
 
 def _trainings(connection: Connection) -> dict[str, Training]:
-    """Return all trainings by id, in the order of their dates and then ids."""
+    """Return all trainings by id, oldest first."""
     links: dict[str, list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(select(training_runs).order_by(training_runs.c.position)):
         links[row.training_id].append(row)
