@@ -30,7 +30,7 @@ class RunDocument(NamedTuple):
 
 
 def export_html(source: Source, run_id: str) -> RunDocument:
-    """Return the page of a run as one document; the best lineage has its details, others while they fit."""
+    """Return the page of a run as one document, with details of its best lineage and of others that fit."""
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
     family = read_api.lineage_record(source, run_id)
@@ -55,7 +55,7 @@ def packed(answers: dict[str, Record]) -> str:
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page as one document with scripts and answers in it; `home` is the path of its first view."""
+    """Return the page as one document with its answers in it; `home` is the path of the first view."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")
