@@ -1,7 +1,7 @@
 """A batch: its TOML file or suite, its arms and cells.
 
-A cell is an ordinary run whose id follows from the batch's name, the problem, proposer, strategy, budget and
-seed. So the same batch over the same store finds its own runs again, and nothing else needs to be kept.
+The id of a cell's run follows from the batch's name, the problem, arm and seed, so that the same batch over
+the same store finds its own runs again.
 """
 
 import itertools
@@ -19,7 +19,6 @@ from evovpo.problem.suites import load_suite, problem_id
 from evovpo.types import content_id
 
 _SHORT_PROPOSERS = ("local", "random")
-_MOST_CELLS = 100_000
 
 
 class Variant(NamedTuple):
@@ -60,7 +59,7 @@ class Batch(Part):
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms, in the order of the file; the first one is what others are compared with."""
+        """All arms, in the order of the file; others are compared with the first."""
         grid = itertools.product(self.proposers, self.strategies, self.evaluations)
         return tuple(Arm(proposer.name, strategy.name, most) for proposer, strategy, most in grid)
 
@@ -105,9 +104,6 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
             settings=reader.settings(data.get("settings", {}), "[settings]"),
             origin=name,
         )
-        count = len(batch.problems) * len(batch.arms) * len(batch.seeds)
-        if count > _MOST_CELLS:
-            reader.add(f"{count} cells; expected at most {_MOST_CELLS}: make several batches of it")
     if faults is None:
         raise_faults(found)
     return batch.model_copy(update={"problems": batch.problems[:limit]})

@@ -33,18 +33,18 @@ class ArmCosts(NamedTuple):
 
 
 class BreakEven(NamedTuple):
-    """After how many problems a trained arm has spent no more on a solved one than an untrained arm."""
+    """After how many problems a trained arm has spent no more on a solved one than an untrained arm.
+
+    None is never; `low` and `high` are the ends of the 95 % interval.
+    """
 
     arm: str
     reference: str
     strategy: str
-    """How both searched."""
     unit: str
     """One of `UNITS`."""
     problems: float | None
-    """None where the training never pays."""
     low: float | None
-    """End of the 95 % interval; None is never."""
     high: float | None
 
     def __str__(self) -> str:
@@ -58,12 +58,10 @@ def compare(
 
     The interval draws problems, alike for both arms, and the seeds of each arm anew.
     """
-    (cost, solved), (other_cost, other_solved) = _draws(trained), _draws(untrained)
-    drawn = np.sort(_pays_after(trained.training, cost, solved, other_cost, other_solved))
+    drawn = _pays_after(trained.training, *_draws(trained), *_draws(untrained))
     means = [values.mean()[None] for values in (*trained[1:], *untrained[1:])]
     found = float(_pays_after(trained.training, *means)[0])
-    ends = (drawn[math.floor(0.025 * (_DRAWS - 1))], drawn[math.ceil(0.975 * (_DRAWS - 1))])
-    numbers = [float(one) if math.isfinite(one) else None for one in (found, *ends)]
+    numbers = [one if math.isfinite(one) else None for one in (found, *_ends(drawn))]
     return BreakEven(arm, reference, strategy, unit, *numbers)
 
 
@@ -76,10 +74,9 @@ def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tupl
     mean_cost, mean_solved = spent.cost_S_T.mean()[None], spent.solved_S_T.mean()[None]
     found = []
     for count in problems:
-        mean = _per_solved(mean_cost + spent.training / count, mean_solved)[0]
-        drawn = np.sort(_per_solved(cost + spent.training / count, solved))
-        low, high = drawn[math.floor(0.025 * (_DRAWS - 1))], drawn[math.ceil(0.975 * (_DRAWS - 1))]
-        found.append(Interval(float(mean), float(low), float(high), spent.cost_S_T.shape[1]))
+        mean = float(_per_solved(mean_cost + spent.training / count, mean_solved)[0])
+        ends = _ends(_per_solved(cost + spent.training / count, solved))
+        found.append(Interval(mean, *ends, spent.cost_S_T.shape[1]))
     return tuple(found)
 
 
@@ -97,6 +94,12 @@ def _draws(spent: ArmCosts) -> tuple[Array, Array]:
         np.einsum("bt,bt->b", tasks_B_T, seeds_B_S @ values) for values in (spent.cost_S_T, spent.solved_S_T)
     )
     return cost, solved
+
+
+def _ends(drawn: Array) -> tuple[float, float]:
+    """Return the ends of the 95 % interval; values of the sample, because some are infinite."""
+    low = np.quantile(drawn, 0.025, method="lower")
+    return float(low), float(np.quantile(drawn, 0.975, method="higher"))
 
 
 def _per_solved(cost: Array, solved: Array) -> Array:

@@ -26,12 +26,11 @@ class CellProgress(NamedTuple):
 
     proposed: int = 0
     best_mean_reward: float | None = None
-    """None if nothing was judged yet."""
     solved: bool = False
     waits: str = ""
     """As `Progress` has it."""
     cpu_seconds: float = 0.0
-    """Of a run that has ended: this process and the sandbox, since it was started or taken up."""
+    """Of a run that has ended: this process and the sandbox, since it was started or resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,7 @@ class Work:
     judged: tuple[Evaluation, ...]
     """Judgements that need not be made again."""
     status: RunStatus | None
-    """As stored when the plan was made; None for a run that is not stored."""
+    """As stored when the plan was made, if the run was."""
     store_url: str | None
 
     @property
@@ -83,11 +82,12 @@ def _open(store_url: str | None) -> Store:
 
 
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
-    """Return the work with the cores shared out between cells that run side by side, where nobody chose.
+    """Return the work with cores divided among parallel cells, unless their settings choose workers.
 
-    With `executor` programs run there, in place of what the settings say.
+    `executor` replaces that of the settings.
     """
-    share = max(1, (os.cpu_count() or 1) // (jobs or os.cpu_count() or 1))
+    cores = os.cpu_count() or 1
+    share = max(1, cores // (jobs or cores))
     found = []
     for work in works:
         chosen = work.config.sandbox

@@ -1,6 +1,6 @@
 """Runs the tasks of `run_all` on a Ray cluster, and restarts those of a lost machine.
 
-Every machine needs the same version of this package, and the files that tasks use under the same paths.
+Every machine needs the same version of this package, and the tasks' files under the same paths.
 """
 
 import contextlib

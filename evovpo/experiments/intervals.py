@@ -1,8 +1,8 @@
 """Statistics of many runs with intervals: means, paired differences, problems that only one arm solves.
 
-Values are arrays `[S, T]`, seeds by problems. Intervals are bootstrap intervals in which both are drawn anew
-(`evovpo/analysis/statistics.py`): they speak of other problems of the kind and of other seeds. None is
-corrected for the number of comparisons. The same rows give the same figures.
+Values are arrays `[S, T]`, seeds by problems; bootstrap intervals draw both anew
+(`evovpo/analysis/statistics.py`). None is corrected for the number of comparisons. The same rows give the
+same figures.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ class Difference(NamedTuple):
 
     interval: Interval
     p: float
-    """Two-sided, that random signs of the problems' differences are as far from zero: with few problems
-    that agree, a bootstrap interval has no width, and this still says how little they show."""
+    """Two-sided, of a sign-flip test: it says how little a few problems show that agree, of which a
+    bootstrap interval has no width."""
 
     @property
     def is_clear(self) -> bool:
-        """True if there is a winner: the interval excludes zero, and chance signs rarely reach as far."""
+        """True if the interval excludes zero and the p-value is clear."""
         return self.interval.is_clear and self.p < _CLEAR
 
 
@@ -61,9 +61,8 @@ def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Differ
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
     """Return the problems that an arm solves with some seed and another with none.
 
-    Both have the same number of seeds, the first of each: one with more of them had more chances. The
-    interval draws as many problems and as many seeds of each arm with replacement; a drawn set of seeds has
-    fewer different ones, so it lies low for what few seeds solve.
+    Both have the same number of seeds, the first of each. The interval draws problems and each arm's seeds
+    with replacement; a drawn set of seeds has fewer different ones, so it lies low for what few seeds solve.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
@@ -84,5 +83,4 @@ def _times(interval: Interval, factor: float) -> Interval:
 
 
 def _rng() -> np.random.Generator:
-    """Return the same random numbers for every figure: the same rows give the same report."""
-    return np.random.default_rng(0)
+    return np.random.default_rng(0)  # the same for every figure: the same rows give the same report

@@ -30,9 +30,8 @@ _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
     """Return the batch and the work of all its cells, in order, after checking everything.
 
-    Nothing is spent or written, but the projects in OpenEvolve's format have their initial program judged.
-    Raises `ConfigError` naming all that is wrong: with the file, problems, settings, models and servers,
-    the store, and runs of an earlier batch of the same name that had other settings.
+    Nothing is written; of projects in OpenEvolve's format the initial program is judged. Raises `ConfigError`
+    naming all that is wrong, also stored runs of a batch of the same name with other settings.
     """
     faults: list[str] = []
     batch = read_batch(name, limit, faults)

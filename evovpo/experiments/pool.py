@@ -44,10 +44,7 @@ class PoolTask(Protocol):
         """What tells tasks apart."""
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Do the task, report progress at times, and return its result.
-
-        An exception is a failure of this task; `FatalError` ends all tasks.
-        """
+        """Do the task, tell its progress, and return its result. A `FatalError` ends all tasks."""
 
 
 class FatalError(Exception):
@@ -59,7 +56,7 @@ class FatalError(Exception):
 
 
 class TaskStarted(NamedTuple):
-    """A process started or restarted a task."""
+    """A task was started or restarted."""
 
     name: str
 
@@ -72,7 +69,7 @@ class TaskProgress(NamedTuple):
 
 
 class TaskDone(NamedTuple):
-    """A task is done."""
+    """The result of a task."""
 
     name: str
     value: Any

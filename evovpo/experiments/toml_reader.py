@@ -19,16 +19,12 @@ _GIVEN_ELSEWHERE = {
 }
 _FAULTS_SHOWN = 30
 _MOST_SEEDS = 10_000
-"""Seeds of one command; more is a slip of the pen."""
 _MOST_NAME = 100
 """Characters of a name."""
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds that a text names, as `0-4` or `0,3,7-9`, in its order.
-
-    Raises `ConfigError` for anything else, a range that runs backwards, a seed named twice, and too many.
-    """
+    """Return the seeds that a text such as `0-4` or `0,3,7-9` names, in its order. Raises `ConfigError`."""
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)

@@ -20,7 +20,6 @@ TINY = PretrainConfig(
     heads=1,
     intermediate_size=32,
     steps=4,
-    processes=1,
     batch_tokens=600,
     block_sequences=12,
     block_batches=2,

@@ -249,5 +249,5 @@ def test_chat_messages_are_one_text_where_the_tokenizer_has_no_template(
     (tmp_path / "chat.jsonl").write_text(f"{json.dumps({'prompt': chat})}\n" * 2)
     made = training.make_trainer
     with open_domain(parts["domain"], tmp_path / "chat.jsonl") as domain:
-        dataset: Any = made(asked(parts, tmp_path / "out"), domain).train_dataset
+        dataset: Any = made(asked(parts, tmp_path / "out"), domain)[0].train_dataset
     assert dataset["prompt"][0] == "be\n\nab\n\n"

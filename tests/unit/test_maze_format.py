@@ -212,7 +212,6 @@ def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Pat
         heads=1,
         intermediate_size=32,
         steps=3,
-        processes=1,
         batch_tokens=600,
         block_sequences=8,
         block_batches=1,

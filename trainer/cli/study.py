@@ -152,7 +152,7 @@ def _recipe(
     """Make the trainings of a recipe and show its table, or show what they would cost."""
     from rich.markdown import Markdown
 
-    from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_json, table_of
+    from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_of
 
     recipe = read_recipe(path, given, only)
     if dry_run:
@@ -185,7 +185,7 @@ def _recipe(
     with write_errors(f"{out}:"):
         (out / "report.md").write_text(text, encoding="utf-8")
     if as_json:
-        print_json({"name": recipe.name, "rows": table_json(rows)})
+        print_json({"name": recipe.name, "rows": rows})
         return
     show_answer(Markdown(text))
     say(f"Written to {out / 'report.md'}")

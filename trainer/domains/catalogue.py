@@ -34,12 +34,11 @@ def open_domain(
 ) -> Domain:
     """Return the domain of a name, with prompts that ask for `answers` answers.
 
-    `name` is one of `GENERATED`, which take no data, or one of `FILE_DOMAINS`, which read the file `data` (or
-    several, with commas between them); or the path of a Python file (`trainer/domains/text/yours.py`), with
-    the data that it judges. Of a file every row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their
-    place; generated domains make the tasks of a split (train). `tasks` is the most prompts wanted: of more
-    some are drawn, always the same, and equally many of each stratum where the domain has strata.
-    `dates`, FROM..TO, takes rows of these days alone (2024-08 means the month), of a file that dates them.
+    `name` is one of `GENERATED`, which take no data, one of `FILE_DOMAINS`, which read the file `data` (or
+    several, with commas between them), or a Python file (`trainer/domains/text/yours.py`). Of a file every
+    row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their place; generated domains make the tasks
+    of a split (train). Of more than `tasks` prompts some are drawn, always the same, and equally many of each
+    stratum. `dates`, FROM..TO, takes rows of these days alone (2024-08 means the month).
 
     Raises `ConfigError` or `ProblemError` naming what is wrong with a name, a file or a row.
     """
@@ -76,11 +75,10 @@ def open_domain(
 
 def longest(name: str, answers: int) -> int:
     """Return the longest completion worth sampling of a domain in words, without opening its file."""
-    modules = {"maze-words": "trainer.domains.maze.words"}
-    modules |= {one: f"trainer.domains.text.{one}" for one in FILE_DOMAINS}
-    if name not in modules:
+    if name not in (*FILE_DOMAINS, "maze-words"):
         return 1024
-    return int(importlib.import_module(modules[name]).MAX_TOKENS[answers > 1])
+    module = "maze.words" if name == "maze-words" else f"text.{name}"
+    return int(importlib.import_module(f"trainer.domains.{module}").MAX_TOKENS[answers > 1])
 
 
 def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[dict[str, Any]]:

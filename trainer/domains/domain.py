@@ -1,7 +1,7 @@
 """Domains: prompts, and functions that judge the answers of completions.
 
-A domain's prompts and completions are text. Some read a file (`trainer/domains/text/`), the others generate
-their tasks. `trainer/domains/catalogue.py` opens one by its name.
+Some read a file (`trainer/domains/text/`), others generate their tasks; `trainer/domains/catalogue.py` opens
+one by its name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,9 +56,8 @@ class Domain:
     def judge(self, completions: Sequence[Any], rows: Sequence[Row]) -> Chains:
         """Return the judged answers of completions, texts or lists of chat messages.
 
-        An answer that repeats another keeps its rewards, as `evovpo.judging.measure` wants it;
-        `without_repeats` takes them away and says so. Answers of a completion on which something outside
-        failed (the sandbox, a judge) have no rewards.
+        A repeated answer keeps its rewards (`without_repeats` takes them away). Answers of a completion on
+        which something outside failed (the sandbox, a judge) have no rewards.
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)
@@ -133,23 +132,18 @@ class TaskFamily(Protocol):
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
         """Return the prompt that asks for `answers` answers.
 
-        `parent` is the key of an answer that `judge` returned for this task: the prompt shows it with what it
-        gave, as a search does. Only where `shows_parents`.
+        Where `shows_parents`, it shows the answer to this task with the key `parent`, and what that gave.
         """
 
     def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return exactly `answers` answers of a completion, filled up with missing ones.
 
-        A repeated answer has its key and its rewards again; blanking it is the caller's. One on which the
-        sandbox failed has no rewards, and its completion is no part of any figure or group.
+        A repeated answer keeps its rewards; one on which the sandbox failed has none.
         """
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` rows in their order, drawn at random, equally many of each `stratum`.
-
-    Of a stratum with too few rows all, and more of the others.
-    """
+    """Return up to `count` rows in their order, drawn at random, as equally as can be of each `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

@@ -1,7 +1,7 @@
-"""Goal-conditioned training: a prompt shows component weights, an answer is rewarded by the weighted sum.
+"""Goal-conditioned training, a comparison of the VPO paper (arXiv 2605.22817).
 
-A comparison of the VPO paper (arXiv 2605.22817): weights to train on are drawn from
-Dirichlet(1, …, 1), one draw a prompt; weights to measure with are those that make one number of a vector.
+A prompt shows component weights, and an answer is rewarded by the weighted sum. Weights to train on are drawn
+from Dirichlet(1, …, 1), one draw a prompt; those to measure with make the one number of a vector.
 """
 
 from collections.abc import Sequence

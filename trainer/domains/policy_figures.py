@@ -119,11 +119,10 @@ def measure_policies(
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
-    """Return the figures of each model, in this process or at a server, at each temperature.
+    """Return the figures of each model, by default the start model, at each temperature.
 
-    `ask` says how else they are sampled; as many completions as the largest k needs. Without models
-    those of the domain's own. All answer the same prompts. Raises `ConfigError` for a domain
-    without a start model, and as `load_policy` and `complete_at`.
+    With `base_url` they are asked at a server. `ask` has the other settings of sampling. Raises
+    `ConfigError` for a domain without a start model, and as `load_policy` and `complete_at`.
     """
     if not models and domain.start_model is None:
         raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")

@@ -19,12 +19,10 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return what a training would be, as JSON, from G completions of each of eight prompts.
 
-    Tokens are those of completions as long as these, and at most; memory is a rough sum for one device of
-    weights, gradients and Adam's moments in float32, the KL reference, and the activations of one batch: two
-    rows of logits for each token of a completion, and for each token of the longest prompt and completion one
-    row a layer with checkpointing or 16 without. Of one step on a CPU this was 12 % too low with 9 million
-    parameters and 9 % too high with 50 million. Raises as
-    `trainer.domains.training.train`, and writes nothing.
+    Memory is `memory_bytes` and the activations of one batch on one device: two rows of logits for each token
+    of a completion, and for each token of the longest prompt and completion one row a layer with
+    checkpointing or 16 without. Of one step on a CPU this was 12 % too low with 9 million parameters and 9 %
+    too high with 50 million. Raises as `trainer.domains.training.train`, and writes nothing.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)

@@ -1,7 +1,4 @@
-"""Samples and judges a policy's answers to a domain's prompts, in this process or through a server.
-
-In this process it can be any causal model that transformers loads, on the accelerator if there is one.
-"""
+"""Samples and judges a policy's answers to a domain's prompts, in this process or through a server."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +25,7 @@ _ROWS_AT_ONCE = 192
 
 @dataclass(frozen=True)
 class Ask:
-    """Sampling settings; only the end tokens are taken from a model's generation_config.json."""
+    """Sampling settings; a model's generation_config.json gives only the end tokens."""
 
     completions: int
     temperature: float = 1.0
@@ -44,7 +41,7 @@ class Ask:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Temperature, top_p, top_k and the repetition penalty by name, as figures show them."""
+        """The settings that figures show."""
         names = ("temperature", "top_p", "top_k", "repetition_penalty")
         return {name: getattr(self, name) for name in names}
 
@@ -102,10 +99,10 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the judged completions of each row, sampled in this process.
+    """Return the judged completions of each row, sampled in this process: the same for the same seed.
 
-    The same for the same policy, rows and seed; the caller's random numbers stay as they are. Raises
-    `PolicyError` for a prompt that leaves no room in the model's context.
+    The caller's random numbers stay as they are. Raises `PolicyError` for a prompt without tokens, or one
+    that leaves no room in the model's context.
     """
     domain.check_tokens(policy.tokenizer)
     found: list[list[JudgedCompletion]] = []
@@ -194,9 +191,7 @@ def _judged(
         chains = [domain.judge_ids(ids, row) for ids in rows]
     else:
         chains = domain.judge(texts, [row] * len(texts))
-    return [
-        JudgedCompletion(text, chain, len(ids)) for text, chain, ids in zip(texts, chains, rows, strict=True)
-    ]
+    return list(map(JudgedCompletion, texts, chains, map(len, rows)))
 
 
 def complete_at(
@@ -233,7 +228,7 @@ def complete_at(
         chains = await asyncio.to_thread(domain.judge, texts, [row] * len(texts))
         on_rows(next(done))
         lengths = [len(rollout.token_ids or ()) for rollout in rollouts]
-        return [JudgedCompletion(*parts) for parts in zip(texts, chains, lengths, strict=True)]
+        return list(map(JudgedCompletion, texts, chains, lengths))
 
     async def every() -> list[list[JudgedCompletion]]:
         proposer = OpenAIProposer(settings, models=[named])

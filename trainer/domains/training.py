@@ -1,7 +1,7 @@
 """On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers take.
 
-A training lies in one folder: the trained model, `training.json` with what was asked for and what came of it,
-and the last checkpoints. A repeated call continues from the last one.
+The folder holds the trained model, `training.json` with request and result, and the last checkpoints, from
+which a repeated call continues.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ ADAPTER = "adapter"
 """Folder of the LoRA adapter, next to the merged weights."""
 _BUNDLED_TASKS = 1000
 _RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
-"""Learning rates by default: of the small bundled models, and of large ones."""
+"""Default learning rates."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class TrainingRequest:
     test_data_sha256: str = ""
     """What the files must have, several read as one (`cat ONE OTHER | sha256sum`); empty for any."""
     goals: bool = False
-    """Show weights of the components in each prompt and reward by them (`trainer.domains.goals`)."""
+    """As `trainer.domains.goals` says."""
 
     @property
     def answers_per_chain(self) -> int:
@@ -80,17 +80,14 @@ class TrainingRequest:
     def open(self, *, for_test: bool) -> Domain:
         """Return the domain with the prompts to train on, or with those to measure on."""
         kept_back = self.test > 0 and not (self.test_data or self.test_dates)
-        is_other = for_test and bool(self.test_data)
+        is_other, is_generated = for_test and bool(self.test_data), self.domain in GENERATED
         data = self.test_data if is_other else self.data
         check_digest(data, self.test_data_sha256 if is_other else self.data_sha256)
-        dates = self.test_dates if for_test else self.dates
-        split: Any = ("test" if for_test else "train") if kept_back else None
-        if self.domain in GENERATED and for_test:
-            split = "test"
-        most = _BUNDLED_TASKS if self.domain in GENERATED else None
+        split: Any = "test" if for_test else "train"
+        most = _BUNDLED_TASKS if is_generated else None
         domain = open_domain(
-            self.domain, data, self.answers_per_chain, split=split, tasks=self.test if for_test else most,
-            dates=dates,
+            self.domain, data, self.answers_per_chain, split=split if kept_back or is_generated else None,
+            tasks=self.test if for_test else most, dates=self.test_dates if for_test else self.dates,
         )  # fmt: skip
         if not self.goals:
             return domain
@@ -158,10 +155,7 @@ class TrainingRequest:
         files = [*files_of(self.data), *files_of(self.test_data), Path(self.domain)]
         files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
-        changes = {
-            "output": "",
-            "data_sha256": "",
-            "test_data_sha256": "",
+        changes = dict.fromkeys(("output", "data_sha256", "test_data_sha256"), "") | {
             "files": [file_digests(file.parent, [file]) for file in files],
             "settings": {name: value for name, value in self.settings.items() if name not in own},
         }
@@ -213,7 +207,7 @@ def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
 
 
 class TrainingResult(NamedTuple):
-    """What came of a training; its fields are the keys of the command's JSON."""
+    """The keys of the command's JSON."""
 
     steps: int
     before: dict[str, float] | None
@@ -224,7 +218,7 @@ class TrainingResult(NamedTuple):
     """E_w best@k."""
     expected_after: dict[str, float] | None = None
     gain: dict[str, float] | None = None
-    """E_w best@k at the largest k after minus before, `mean`, `low` and `high`, paired over the prompts."""
+    """E_w best@k at the largest k, after minus before, paired over the prompts."""
     tokens: int = 0
     """Completion and prompt tokens of the training."""
 
@@ -233,19 +227,14 @@ Watch: TypeAlias = Callable[[str, int, int, str], None]
 """Told what is done, how much of it, of how much, and figures; a mere note has no amount."""
 
 
-class _BeginCallback(TrainerCallback):
-    """Does something when a training begins."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
-
-    def on_train_begin(self, *given: Any, **named: Any) -> None:
-        self._work()
-
-
-class _StepCallback(TrainerCallback):
+class _Callback(TrainerCallback):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self.begin: Callable[[], None] = lambda: None
+        """Called once the model is where it is trained."""
+
+    def on_train_begin(self, *given: Any, **named: Any) -> None:
+        self.begin()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
         if "set_score" in (logs or {}):
@@ -256,40 +245,38 @@ class _StepCallback(TrainerCallback):
 def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> TrainingResult:
     """Train, measure before and after on prompts that are not trained on, and write the folder.
 
-    Every process of `accelerate launch` calls this; all return the same. A training that was made before is
-    read, an interrupted one continues. Raises `ConfigError` for an invalid request and for a folder
-    that holds another training, `PolicyError` for a model that cannot be read, `TrainingError` if it
-    diverges.
+    Every process of `accelerate launch` calls this; all return the same. A finished training is read, an
+    interrupted one continues. Raises `ConfigError` for an invalid request and for a folder of another
+    training, `PolicyError` for a model that cannot be read, `TrainingError` if it diverges.
     """
-    output, asked_for = Path(asked.output), asked.as_json()
-    stored = _stored(output, asked_for)
-    if stored is not None:
+    output, record = Path(asked.output), {"asked": asked.as_json()}
+    stored = _stored(output, record["asked"])
+    if result := stored.get("result"):
         watch(f"This training was made before; {output} holds it.", 0, 0, "")
-        return stored
+        return TrainingResult(**result)
     test_prompts = asked.open(for_test=True) if asked.test else contextlib.nullcontext()
     with asked.open(for_test=False) as domain, test_prompts as test:
-        trainer = make_trainer(asked, domain, watch)
-        is_main = trainer.accelerator.is_main_process
-        # Measured once the weights are where they are trained, sharded over the devices if asked to; a
-        # training that goes on has that behind it.
-        before = _rows_before(output)
-        trainer.accelerator.wait_for_everyone()  # until all have looked into the folder
-        if is_main:
-            with write_errors(f"{output}:"):
-                output.mkdir(parents=True, exist_ok=True)
-                write_json(output / TRAINING_FILE, {"asked": asked_for, "before": before}, indent=1)
+        trainer, callback = make_trainer(asked, domain, watch)
+        accelerator, before = trainer.accelerator, stored.get("before")
+        accelerator.wait_for_everyone()  # until all have looked into the folder
+
+        def write(**more: Any) -> None:
+            if accelerator.is_main_process:
+                with write_errors(f"{output}:"):
+                    output.mkdir(parents=True, exist_ok=True)
+                    write_json(output / TRAINING_FILE, record | more, indent=1)
 
         def measure_before() -> None:
             nonlocal before
             before = _measured(asked, trainer, test, "before", watch)
-            if is_main:
-                write_json(output / TRAINING_FILE, {"asked": asked_for, "before": before}, indent=1)
+            write(before=before)
 
+        write(before=before)
         last = _last_checkpoint(output)
         if last is not None:
             watch(f"Going on from {last}.", 0, 0, "")
-        elif test is not None:
-            trainer.add_callback(_BeginCallback(measure_before))
+        elif test is not None:  # measured as it is trained, perhaps sharded over the devices
+            callback.begin = measure_before
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
         model: Any = trainer.model
         if not all(bool(torch.isfinite(weights).all()) for weights in model.parameters()):
@@ -310,16 +297,15 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
                 expected_after=means(after, "expected_best_at_k"),
                 gain=ends(difference(ours, theirs).interval),
             )  # fmt: skip
-        if is_main:
-            rows = {"before": before, "after": after}
-            done = {"asked": asked_for, "result": found._asdict(), **rows}
-            write_json(output / TRAINING_FILE, done, indent=1)
-        trainer.accelerator.wait_for_everyone()
+        write(result=found._asdict(), before=before, after=after)
+        accelerator.wait_for_everyone()
         return found
 
 
-def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None) -> VPOTrainer:
-    """Return the trainer of a training, ready to train. Raises as `train`."""
+def make_trainer(
+    asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
+) -> tuple[VPOTrainer, _Callback]:
+    """Return the trainer of a training, ready to train, and its callback. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)
@@ -329,7 +315,7 @@ def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *
         completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], row: Sequence[int], **_: Any
     ) -> list[Any]:
         # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes. Texts
-        # are made of the tokens, as in `complete`: TRL may have taken thoughts and calls out of them.
+        # are decoded again: TRL may have taken thoughts and calls out of them.
         texts = tokenizer.batch_decode(completion_ids, skip_special_tokens=True)
         rows = [domain.prompts[number] for number in row]
         found = domain.score_rows(texts, completion_ids, rows)
@@ -339,10 +325,9 @@ def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *
     if asked.lora:
         from peft import LoraConfig, TaskType
 
-        task = TaskType.CAUSAL_LM
-        adapter = LoraConfig(
-            r=asked.lora, lora_alpha=2 * asked.lora, target_modules="all-linear", task_type=task
-        )
+        rank, task = asked.lora, TaskType.CAUSAL_LM
+        adapter = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=task)
+    callback = _Callback(watch)
     with no_progress_bar():
         trainer = VPOTrainer(
             model=str(folder),
@@ -351,22 +336,22 @@ def make_trainer(asked: TrainingRequest, domain: Domain, watch: Watch = lambda *
             train_dataset=Dataset.from_list([{"prompt": one, "row": row} for row, one in enumerate(prompts)]),
             processing_class=tokenizer,
             peft_config=adapter,
-            callbacks=[_StepCallback(watch)],
+            callbacks=[callback],
         )
     trainer.remove_callback(PrinterCallback)
-    return trainer
+    return trainer, callback
 
 
-def _stored(output: Path, asked_for: Mapping[str, Any]) -> TrainingResult | None:
-    """Return the result of this training if it was made. Raises `ConfigError` for a folder of another."""
+def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is stored of this training. Raises `ConfigError` for a folder of another."""
     file = output / TRAINING_FILE
     if not file.exists():
         if output.exists() and any(output.iterdir()):
             raise ConfigError(f"{output} holds other files; choose an empty or new folder with --output")
-        return None
+        return {}
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        before, result = dict(stored["asked"]), stored.get("result")
+        stored = dict(json.loads(file.read_text(encoding="utf-8")))
+        before = dict(stored["asked"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{file}: expected the record of a training ({error}); remove it") from error
     others = sorted(
@@ -377,19 +362,13 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> TrainingResult | None
         raise ConfigError(
             f"{output} holds a training with {changes}; ask for the same to go on, or choose another --output"
         )
-    return None if result is None else TrainingResult(**result)
+    return stored
 
 
 def _last_checkpoint(output: Path) -> Path | None:
     """Return the folder of the last checkpoint that was written whole: its state is written last."""
     whole = [file.parent for file in output.glob("checkpoint-*/trainer_state.json")]
     return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
-
-
-def _rows_before(output: Path) -> list[dict[str, Any]] | None:
-    """Return what was measured before a training that was cut off, None if nothing was."""
-    file = output / TRAINING_FILE
-    return json.loads(file.read_text(encoding="utf-8")).get("before") if file.exists() else None
 
 
 def _measured(

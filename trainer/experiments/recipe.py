@@ -1,8 +1,7 @@
 """A recipe: one domain, one model and several objectives in a file, each trained under several seeds.
 
-`evovpo train --config FILE --arm NAME` makes one of its trainings, `evovpo study FILE` all of them, with a
-table. A training is one of `trainer.domains.training`, in its own folder: what is there is not made
-again. Those of the VPO paper are in `trainer/recipes/paper/`.
+`evovpo train --config FILE --arm NAME` makes one of its trainings (`trainer.domains.training`), `evovpo study
+FILE` all that are missing, with a table. Those of the VPO paper are in `trainer/recipes/paper/`.
 """
 
 import dataclasses
@@ -12,14 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import Field
 
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, TrainingError, nearest_hint
-from evovpo.experiments.intervals import Difference, difference
+from evovpo.experiments.intervals import difference
 from evovpo.experiments.toml_reader import Count, Numbers, Part, PartReader, Positive, raise_faults
 from evovpo.files import write_json
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED
@@ -39,18 +38,17 @@ class RecipeArm(Part):
     answers: Count = 0
     """m, answers a completion; 0 for the objective's usual number."""
     goals: bool = False
-    """Show weights of the components in each prompt and reward by them: goal-conditioned, with grpo."""
+    """Goal-conditioned, with grpo: `trainer.domains.goals`."""
     settings: Mapping[str, Any] = {}
     """Of `VPOConfig`, over those of the recipe."""
 
 
 class Machine(Part):
-    """What a training is expected to run on; for `--dry-run` alone."""
+    """What a training is expected to run on; for `--dry-run` alone. Rates are completion tokens, all GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
     sampled_per_second: float = 0.0
-    """Completion tokens that all GPUs sample in a second, and train on in a second."""
     trained_per_second: float = 0.0
 
 
@@ -96,11 +94,8 @@ class Recipe(Part):
 
     def options(self, arm: RecipeArm, seed: int) -> dict[str, Any]:
         """Return the fields of one training, a `trainer.domains.training.TrainingRequest`, but its output."""
-        names = (
-            "domain", "model", "data", "test_data", "data_sha256", "test_data_sha256", "dates", "test_dates",
-            "steps", "prompts", "rollouts", "lora", "test", "ks", "sampling",
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in names} | {
+        others = {"name", "seeds", "reference", "accelerate", "paper", "machine", "arms"}
+        return self.model_dump(exclude=others) | {
             "objective": arm.objective, "answers": arm.answers or None, "seed": seed, "goals": arm.goals,
             "settings": {**self.settings, **arm.settings},
         }  # fmt: skip
@@ -109,14 +104,9 @@ class Recipe(Part):
 def find_recipe(target: str) -> Path | None:
     """Return the file of a recipe: a path, or `paper/NAME` of those that come with the package."""
     for path in (Path(target), PAPER.parent / f"{target}.toml"):
-        if path.is_file() and (path.suffix == ".json" or _is_recipe(path)):
+        if path.is_file() and path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys():
             return path
     return None
-
-
-def _is_recipe(path: Path) -> bool:
-    """True for a file that says a domain and trains for steps, as studies of other kinds do not."""
-    return path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys()
 
 
 def read_recipe(
@@ -203,51 +193,42 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
                 raise TrainingError(f"{named}: accelerate launch ended with {done.returncode}; see above")
 
 
-class RecipeRow(NamedTuple):
-    """One arm at one k."""
+def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
+    """Return as JSON what each arm is worth at each k, of the trainings that are done.
 
-    arm: str
-    figure: str
-    k: str
-    mean: float
-    minus_start: Difference | None
-    minus_reference: Difference | None
-
-
-def rows_of(recipe: Recipe, out: Path) -> list[RecipeRow]:
-    """Return what the trainings that are done are worth, the start model first; differences are paired."""
+    Differences are paired, with `mean`, `low`, `high`, `p` and `clear`. The start model answers in chains
+    where an arm does: each arm is compared with its own.
+    """
     import numpy as np
 
-    from trainer.domains.policy_figures import by_prompt
+    from trainer.domains.policy_figures import by_prompt, ends
     from trainer.domains.training import TRAINING_FILE
 
-    after: dict[str, list[Any]] = {}
-    before: dict[str, list[Any]] = {}
+    done: dict[str, list[Any]] = {}
     for arm in recipe.arms:
-        for seed in range(recipe.seeds):
-            file = out / f"{arm.name}-{seed}" / TRAINING_FILE
-            done = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-            if done.get("after"):
-                after.setdefault(arm.name, []).append(done["after"])
-                before.setdefault(arm.name, []).append(done["before"])
-    found = []
-    for figure in _BY_K:
-        for k in map(str, recipe.ks):
+        files = (out / f"{arm.name}-{seed}" / TRAINING_FILE for seed in range(recipe.seeds))
+        found = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
+        if measured := [one for one in found if one.get("after")]:
+            done[arm.name] = measured
 
-            def values(trainings: list[Any], figure: str = figure, k: str = k) -> Any:
-                return np.concatenate([by_prompt(rows, figure, k) for rows in trainings])
+    def values(arm: str, when: str, figure: str, k: str) -> Any:
+        return np.concatenate([by_prompt(one[when], figure, k) for one in done[arm]])
 
-            # The start model answers in chains where an arm does: each arm is compared with its own.
-            for name in after:
-                ours, theirs = values(after[name]), values(before[name])
-                other = recipe.reference if recipe.reference in after and recipe.reference != name else None
-                beside = None if other is None else difference(ours, values(after[other]))
-                mean = float(ours.mean())
-                found.append(RecipeRow(name, figure, k, mean, difference(ours, theirs), beside))
-    return found
+    def row(arm: str, figure: str, k: str) -> dict[str, Any]:
+        ours, others = values(arm, "after", figure, k), {"minus_start": values(arm, "before", figure, k)}
+        if recipe.reference in done and recipe.reference != arm:
+            others["minus_reference"] = values(recipe.reference, "after", figure, k)
+        beside = {name: difference(ours, theirs) for name, theirs in others.items()}
+        differences: dict[str, Any] = {
+            name: {**ends(one.interval), "p": one.p, "clear": one.is_clear} for name, one in beside.items()
+        }
+        about = {"arm": arm, "figure": figure, "k": k, "mean": float(ours.mean()), "minus_reference": None}
+        return about | differences
+
+    return [row(arm, figure, str(k)) for figure in _BY_K for k in recipe.ks for arm in done]
 
 
-def table_of(recipe: Recipe, rows: list[RecipeRow]) -> str:
+def table_of(recipe: Recipe, rows: list[dict[str, Any]]) -> str:
     """Return the table of a recipe as Markdown."""
     lines = [f"# {recipe.name}", ""]
     against = f" | minus {recipe.reference}" if recipe.reference else ""
@@ -256,9 +237,9 @@ def table_of(recipe: Recipe, rows: list[RecipeRow]) -> str:
             f"| {title} | k | mean | minus start{against} |",
             "|---|---|---|---|" + "---|" * bool(against),
         ]
-        for row in (one for one in rows if one.figure == figure):
-            cells = [row.arm, row.k, f"{row.mean:.3f}", _cell(row.minus_start)]
-            cells += [_cell(row.minus_reference)] if against else []
+        for row in (one for one in rows if one["figure"] == figure):
+            cells = [row["arm"], row["k"], f"{row['mean']:.3f}", _cell(row["minus_start"])]
+            cells += [_cell(row["minus_reference"])] if against else []
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     seeds = f"{recipe.seeds} seed" + "s" * (recipe.seeds > 1)
@@ -268,34 +249,18 @@ def table_of(recipe: Recipe, rows: list[RecipeRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cell(found: Difference | None) -> str:
+def _cell(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    return f"**{found.interval:+.3f}**" if found.is_clear else f"{found.interval:+.3f}"
-
-
-def table_json(rows: list[RecipeRow]) -> list[dict[str, Any]]:
-    """Return the table as JSON: differences with `mean`, `low`, `high` and `p`."""
-
-    def as_json(found: Difference | None) -> Any:
-        if found is None:
-            return None
-        interval = found.interval
-        return {"mean": interval.mean, "low": interval.low, "high": interval.high, "p": found.p}
-
-    return [
-        row._asdict()
-        | {"minus_start": as_json(row.minus_start), "minus_reference": as_json(row.minus_reference)}
-        for row in rows
-    ]
+    text = f"{found['mean']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
+    return f"**{text}**" if found["clear"] else text
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return for each arm what all its seeds sample at most, and the hours and memory that takes.
+    """Return for each arm what all its seeds cost at most: tokens, hours by the stated rates, and memory.
 
-    Tokens are those of completions of the longest kind: of the steps, and of measuring before and after.
-    Hours are these by the throughput that the recipe states. Memory is `memory_bytes` for one GPU, without
-    activations.
+    Tokens are those of the steps and of measuring, all completions of the longest kind; memory is
+    `memory_bytes` for one GPU, without activations.
     """
     from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes

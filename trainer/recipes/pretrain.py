@@ -1,17 +1,14 @@
 """Train the built-in model from scratch: `python -m trainer.recipes.pretrain OUT`.
 
-A small Llama-architecture causal model learns to write string expressions from alignment prompts.
-Data are endless, seeded and of our own making (`trainer/domains/strings/tasks.py`); only completion tokens
-carry loss. The learning rate warms up, stays constant, and falls linearly to zero over the last part, so
-that a run can be lengthened up to the moment the fall begins. Hidden matrices are trained with
-Muon, the rest with AdamW. Resumable: run the same command again.
+A small Llama model learns to write string expressions from alignment prompts, which
+`trainer/domains/strings/tasks.py` makes without end; only completion tokens carry loss. The learning rate
+warms up, stays constant, and falls linearly to zero, so that a run can be lengthened until the fall begins.
+Hidden matrices are trained with Muon, the rest with AdamW. The same command resumes.
 """
 
 import argparse
-import contextlib
 import itertools
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,9 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed
 import torch.nn.functional as F
-from torch.multiprocessing.spawn import spawn
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -50,11 +45,9 @@ class PretrainConfig:
     heads: int = 4
     intermediate_size: int = 384
     steps: int = 3000
-    processes: int = 2
-    """Data-parallel processes of one thread each; their gradients are averaged."""
-    batch_tokens: int = 7200
-    """Padded tokens in the batch of one process, about 50 sequences."""
-    block_sequences: int = 1024
+    batch_tokens: int = 14_400
+    """Padded tokens of a batch, about 100 sequences."""
+    block_sequences: int = 2048
     block_batches: int = 19
     """Batches taken from each block, drawn at random; a block gives 20 or 21."""
     muon_rate: float = 0.007
@@ -176,24 +169,18 @@ def build_optimizers(model: LlamaForCausalLM, config: PretrainConfig) -> list[to
 
 @dataclass
 class _Batches(IterableDataset[tuple[int, torch.Tensor, torch.Tensor]]):
-    """(Block, ids, mask) of each batch of one process, without end; a worker of the loader samples ahead.
-
-    Process `rank` trains on the blocks `index * processes + rank`; all blocks give the same number
-    of batches to every process: what one block has more than the agreed number is left out.
-    """
+    """(Block, ids, mask) of each batch, without end; a worker of the loader samples ahead."""
 
     config: PretrainConfig
     language: PretrainData
     first_block: int
-    rank: int
 
     def __iter__(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
         config = self.config
         tokenizer = self.language.build_tokenizer()
         for index in itertools.count(self.first_block):
-            number = index * config.processes + self.rank
-            block = self.language.sample_block(config.seed, number, config.block_sequences, tokenizer)
-            found = batches(block, config, Random(f"{config.seed}:{index}:{self.rank}"))
+            block = self.language.sample_block(config.seed, index, config.block_sequences, tokenizer)
+            found = batches(block, config, Random(f"{config.seed}:{index}:0"))
             for batch in found[: config.block_batches]:
                 yield index, *collate(batch)
 
@@ -213,11 +200,9 @@ def save_policy(
     (folder / "training.json").write_text(json.dumps(told, indent=1) + "\n")
 
 
-def _train(rank: int, out: Path, config: PretrainConfig, language: PretrainData, meeting_place: str) -> None:
-    """One data-parallel process; number 0 also logs and saves."""
-    torch.set_num_threads(1)
-    place = f"file://{meeting_place}"
-    torch.distributed.init_process_group("gloo", place, rank=rank, world_size=config.processes)
+def pretrain(out: Path, config: PretrainConfig, language: PretrainData = STRINGS) -> None:
+    """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there."""
+    out.mkdir(parents=True, exist_ok=True)
     tokenizer = language.build_tokenizer()
     model = build_model(config, tokenizer)
     if config.start:
@@ -226,87 +211,64 @@ def _train(rank: int, out: Path, config: PretrainConfig, language: PretrainData,
     model.set_attn_implementation("eager")
     optimizers = build_optimizers(model, config)
     checkpoint = out / "checkpoint.pt"
-    state: dict[str, Any] = {"step": 0, "block": 0, "log": [], "seconds": 0.0}
+    step, first_block, log, seconds = 0, 0, list[dict[str, float]](), 0.0
     if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=False)
-        model.load_state_dict(state["model"])
-        for optimizer, stored in zip(optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(stored)
-    step, block, log = state["step"], state["block"], state["log"]
-    started = time.monotonic() - state["seconds"]
+        weights, states, step, first_block, log, seconds = torch.load(checkpoint, weights_only=False)
+        model.load_state_dict(weights)
+        for optimizer, state in zip(optimizers, states, strict=True):
+            optimizer.load_state_dict(state)
+    started, last = time.monotonic() - seconds, first_block
     recent: list[tuple[float, int, int]] = []
     model.train()
     loader = DataLoader(
-        _Batches(config, language, block, rank),
+        _Batches(config, language, first_block),
         batch_size=None,
         num_workers=1,
         prefetch_factor=2 * config.block_batches,
         multiprocessing_context="spawn",
     )
-    with WorkBar() if rank == 0 else contextlib.nullcontext() as bar:
-        for index, ids, mask in loader:
-            if index != block:
-                block = index
-                if bar is not None:
-                    state = {
-                        "model": model.state_dict(),
-                        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-                        "step": step,
-                        "block": block,
-                        "log": log,
-                        "seconds": time.monotonic() - started,
-                    }
-                    with written_whole(checkpoint) as partial_file:
-                        torch.save(state, partial_file)
+    with WorkBar() as bar:
+        for block, ids, mask in loader:
+            seconds = time.monotonic() - started
+            if block != last:
+                last, states = block, [optimizer.state_dict() for optimizer in optimizers]
+                with written_whole(checkpoint) as part:
+                    torch.save((model.state_dict(), states, step, block, log, seconds), part)
             if step >= config.steps:
                 break
-            for optimizer, peak in zip(optimizers, (config.muon_rate, config.adam_rate), strict=True):
-                for group in optimizer.param_groups:
-                    group["lr"] = peak * rate_factor(step, config)
-            loss = completion_loss(model, ids, mask)
-            loss.backward()
-            for parameter in model.parameters():
-                if parameter.grad is not None:
-                    torch.distributed.all_reduce(parameter.grad)
-                    parameter.grad /= config.processes
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer in optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
+            loss = _update(model, optimizers, rate_factor(step, config), config, ids, mask)
             step += 1
-            if bar is not None:
-                recent.append((loss.item(), len(ids), ids.numel()))
-                if step % _LOG_EVERY == 0 or step == config.steps:
-                    losses, sequences, tokens = zip(*recent, strict=True)
-                    log.append(
-                        {
-                            "step": step,
-                            "loss": round(sum(losses) / len(losses), 4),
-                            "sequences": sum(sequences) * config.processes,
-                            "padded_tokens": sum(tokens) * config.processes,
-                            "seconds": round(time.monotonic() - started),
-                        }
-                    )
-                    (out / "loss.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
-                    recent.clear()
-                bar.show("pretraining", step, config.steps, f"loss {log[-1]['loss']:.3f}" if log else "")
-    if rank == 0:
-        save_policy(out, model, tokenizer, config, log)
-    torch.distributed.destroy_process_group()
+            recent.append((loss, len(ids), ids.numel()))
+            if step % _LOG_EVERY == 0 or step == config.steps:
+                losses, sequences, tokens = zip(*recent, strict=True)
+                log.append(
+                    {"step": step, "loss": round(sum(losses) / len(losses), 4), "sequences": sum(sequences),
+                     "padded_tokens": sum(tokens), "seconds": round(seconds)}
+                )  # fmt: skip
+                (out / "loss.jsonl").write_text("".join(json.dumps(row) + "\n" for row in log))
+                recent.clear()
+            bar.show("pretraining", step, config.steps, f"loss {log[-1]['loss']:.3f}" if log else "")
+    save_policy(out, model, tokenizer, config, log)
 
 
-def pretrain(out: Path, config: PretrainConfig, language: PretrainData = STRINGS) -> None:
-    """Train and write the model folder to `out`; continues from `out/checkpoint.pt` if it is there.
-
-    One process is this one; more are started.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = (out, config, language, f"{folder}/meet")
-        if config.processes == 1:
-            _train(0, *arguments)
-        else:
-            spawn(_train, arguments, nprocs=config.processes)
+def _update(
+    model: LlamaForCausalLM,
+    optimizers: list[torch.optim.Optimizer],
+    factor: float,
+    config: PretrainConfig,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+) -> float:
+    """Take one optimiser step at a share of the peak learning rates, and return the loss."""
+    loss = completion_loss(model, ids, mask)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer, peak in zip(optimizers, (config.muon_rate, config.adam_rate), strict=True):
+        for group in optimizer.param_groups:
+            group["lr"] = peak * factor
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    return loss.item()
 
 
 def main(

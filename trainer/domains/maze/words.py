@@ -43,8 +43,7 @@ def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
         return JudgedAnswer(found.moves, walk_rewards(maze, found))
 
     prompts = [chat(words_of(maze, answers)) | {"maze": number} for number, maze in enumerate(mazes)]
-    limit = MAX_TOKENS[answers > 1]
-    return text_domain(name, COMPONENTS, answers, prompts, read, limit, part=_route)
+    return text_domain(name, COMPONENTS, answers, prompts, read, MAX_TOKENS, part=_route)
 
 
 def words_of(maze: Maze, answers: int) -> str:

@@ -1,7 +1,7 @@
-"""Realistic columns of text, sampled without end: the inputs of pretraining tasks.
+"""Realistic columns of text: the inputs of pretraining tasks. No task of a benchmark is used.
 
-A column is a function that yields one cell per call; all cells of a column share its quirks
-(separator, digit counts, constant words, optional parts). No task of a benchmark is used.
+A column is a function that returns a new cell per call; its cells share separators, digit counts, constant
+words and optional parts.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,24 @@ _VOWELS = [*3 * "aeiou", "ai", "ea", "ou", "é", "ü"]
 _CODAS = ["", "", "", "n", "r", "l", "s", "t", "ck", "nd", "m", "x", "ng"]
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _DIGITS = "0123456789"
-_TITLES = ("Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "Dr", "Mr", "Sir")
-_SUFFIXES = ("Jr.", "Sr.", "III", "PhD", "MD", "Esq.")
-_MONTHS = ("January February March April May June July August September October November December").split()
-_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-_EXTENSIONS = ["txt", "pdf", "csv", "jpg", "py", "docx", "xlsx", "tar.gz", "png", "html"]
-_DOMAINS = ["com", "org", "net", "io", "co.uk", "edu", "de", "info"]
-_UNITS = ["kg", "g", "cm", "mm", "ml", "USD", "EUR", "%", "km", "lb", "oz", "GB", "MB", "hrs", "min", "px"]
-_STREETS = ["St", "Street", "Ave", "Avenue", "Rd", "Road", "Blvd", "Lane", "Ln", "Dr", "Drive", "Way"]
+_TITLES = "Dr. Mr. Mrs. Ms. Prof. Dr Mr Sir".split()
+_SUFFIXES = "Jr. Sr. III PhD MD Esq.".split()
+_MONTHS = "January February March April May June July August September October November December".split()
+_DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+_EXTENSIONS = "txt pdf csv jpg py docx xlsx tar.gz png html".split()
+_DOMAINS = "com org net io co.uk edu de info".split()
+_UNITS = "kg g cm mm ml USD EUR % km lb oz GB MB hrs min px".split()
+_STREETS = "St Street Ave Avenue Rd Road Blvd Lane Ln Dr Drive Way".split()
+_PHONES = (
+    "{0}-{1}-{2}|({0}) {1}-{2}|{0}.{1}.{2}|{0} {1} {2}|+{3} {0} {1} {2}|+{3}-{0}-{1}-{2}|{1}-{2}|{0}{1}{2}|"
+    "{3}-{0}-{1}-{2}|({0}){1}-{2}|+{3} ({0}) {1}-{2}|{0}-{1}-{2} x{3}|0{0}/{1}{2}"
+).split("|")
+_DATES = (
+    "{y}-{m}-{d}|{d}/{m}/{y}|{m}/{d}/{y}|{d}.{m}.{y}|{y}/{m}/{d}|{M} {d}, {y}|{d} {M} {y}|{N} {d}, {y}|"
+    "{d}-{N}-{y}|{y}{m}{d}|{W}, {d} {M}|{M} {y}|{d}/{m}|{y}-{m}-{d} {h}:{i}|{y}-{m}-{d}T{h}:{i}:{s}|{N} {y}|"
+    "{d}-{m}-{t}|{W} {d}.{m}."
+).split("|")
+_TIMES = "{h}:{m}|{h}:{m} {p}|{h}:{m}{p}|{h}:{m}:{s}|{h}h{m}|{h} {p}|{h}.{m}".split("|")
 _SEPARATORS = (" ", "-", "_", ".", "/", ",", ", ", ":", ";", "|", " - ", ": ", "  ", "#", "+", "=")
 
 
@@ -40,6 +50,10 @@ def _cap(text: str) -> str:
 
 def _num(rng: Random, low: int, high: int) -> str:
     return "".join(rng.choice(_DIGITS) for _ in range(rng.randint(low, high)))
+
+
+def _two(rng: Random, most: int) -> str:
+    return f"{rng.randint(0, most):02d}"
 
 
 def _code(rng: Random, low: int = 1, high: int = 4) -> str:
@@ -79,80 +93,33 @@ def _single_words(rng: Random) -> Cell:
 
 
 def _phones(rng: Random) -> Cell:
-    forms = [
-        "{0}-{1}-{2}",
-        "({0}) {1}-{2}",
-        "{0}.{1}.{2}",
-        "{0} {1} {2}",
-        "+{3} {0} {1} {2}",
-        "+{3}-{0}-{1}-{2}",
-        "{1}-{2}",
-        "{0}{1}{2}",
-        "{3}-{0}-{1}-{2}",
-        "({0}){1}-{2}",
-        "+{3} ({0}) {1}-{2}",
-        "{0}-{1}-{2} x{3}",
-        "0{0}/{1}{2}",
-    ]
-    chosen = rng.sample(forms, rng.choice((1, 1, 2, 2, 3)))
+    chosen = rng.sample(_PHONES, rng.choice((1, 1, 2, 2, 3)))
     return lambda: rng.choice(chosen).format(*(_num(rng, *of) for of in ((3, 3), (3, 3), (4, 4), (1, 2))))
 
 
 def _dates(rng: Random) -> Cell:
     padded = rng.random() < 0.6
-    forms = [
-        "{y}-{m}-{d}",
-        "{d}/{m}/{y}",
-        "{m}/{d}/{y}",
-        "{d}.{m}.{y}",
-        "{y}/{m}/{d}",
-        "{M} {d}, {y}",
-        "{d} {M} {y}",
-        "{N} {d}, {y}",
-        "{d}-{N}-{y}",
-        "{y}{m}{d}",
-        "{W}, {d} {M}",
-        "{M} {y}",
-        "{d}/{m}",
-        "{y}-{m}-{d} {h}:{i}",
-        "{y}-{m}-{d}T{h}:{i}:{s}",
-        "{N} {y}",
-        "{d}-{m}-{t}",
-        "{W} {d}.{m}.",
-    ]
-    chosen = rng.sample(forms, rng.choice((1, 1, 1, 2)))
+    chosen = rng.sample(_DATES, rng.choice((1, 1, 1, 2)))
 
     def cell() -> str:
         month, day = rng.randint(1, 12), rng.randint(1, 28)
         name = _MONTHS[month - 1]
-        show: Callable[[int], str] = (lambda value: f"{value:02d}") if padded else str
-        return rng.choice(chosen).format(
-            y=rng.randint(1950, 2035),
-            t=f"{rng.randint(0, 99):02d}",
-            m=show(month),
-            d=show(day),
-            M=name,
-            N=name[:3],
-            W=rng.choice(_DAYS),
-            h=f"{rng.randint(0, 23):02d}",
-            i=f"{rng.randint(0, 59):02d}",
-            s=f"{rng.randint(0, 59):02d}",
-        )
+        shown = "02d" if padded else "d"
+        form = rng.choice(chosen)
+        year, short = rng.randint(1950, 2035), _two(rng, 99)
+        return form.format(
+            y=year, t=short, m=format(month, shown), d=format(day, shown), M=name, N=name[:3],
+            W=rng.choice(_DAYS), h=_two(rng, 23), i=_two(rng, 59), s=_two(rng, 59),
+        )  # fmt: skip
 
     return cell
 
 
 def _times(rng: Random) -> Cell:
-    chosen = rng.sample(
-        ["{h}:{m}", "{h}:{m} {p}", "{h}:{m}{p}", "{h}:{m}:{s}", "{h}h{m}", "{h} {p}", "{h}.{m}"],
-        rng.choice((1, 1, 2)),
-    )
-    upper = rng.random() < 0.5
+    chosen = rng.sample(_TIMES, rng.choice((1, 1, 2)))
+    halves = ("AM", "PM") if rng.random() < 0.5 else ("am", "pm")
     return lambda: rng.choice(chosen).format(
-        h=rng.randint(0, 23),
-        m=f"{rng.randint(0, 59):02d}",
-        s=f"{rng.randint(0, 59):02d}",
-        p=rng.choice(("AM", "PM") if upper else ("am", "pm")),
+        h=rng.randint(0, 23), m=_two(rng, 59), s=_two(rng, 59), p=rng.choice(halves)
     )
 
 
@@ -409,30 +376,13 @@ def _sometimes_empty(rng: Random) -> Cell:
 
 
 _FAMILIES: tuple[tuple[float, Callable[[Random], Cell]], ...] = (
-    (12, _names),
-    (7, _single_words),
-    (6, _phones),
-    (7, _dates),
-    (2.5, _times),
-    (6, _paths),
-    (5, _urls),
-    (4.5, _emails),
-    (6, _cities),
-    (5, _amounts),
-    (4, _integers),
-    (9, _sentences),
-    (3.5, _versions),
-    (4, _cased),
-    (2.5, _pairs),
-    (4, _bracketed),
-    (16, _template),
-    (4, _padded),
-    (9, _mixed),
-    (6, _tagged),
-    (2.5, _sometimes_empty),
-)
+    (12, _names), (7, _single_words), (6, _phones), (7, _dates), (2.5, _times), (6, _paths), (5, _urls),
+    (4.5, _emails), (6, _cities), (5, _amounts), (4, _integers), (9, _sentences), (3.5, _versions),
+    (4, _cased), (2.5, _pairs), (4, _bracketed), (16, _template),
+    (4, _padded), (9, _mixed), (6, _tagged), (2.5, _sometimes_empty),
+)  # fmt: skip
 _PLAIN = len(_FAMILIES) - 4
-"""Families that are not made of other columns come first."""
+"""Families that are not made of other columns, which come first."""
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:

@@ -1,7 +1,7 @@
 """Answers of a completion in numbered tags, what a tag holds, and how texts are compared.
 
-One rule for delimiters: a tag stands once, is closed, and holds none but those of its own parts. Anything
-else can be read in more than one way and makes its answer unreadable: zeros and a reason, never a credit.
+A tag stands once, is closed, and holds no tag but those of its own parts. Anything else is ambiguous and
+makes its answer unreadable: zeros and a reason.
 """
 
 import re
@@ -39,9 +39,9 @@ def asked(form: str, answers: int) -> str:
 
 
 def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
-    """Return the content of the only `<tag>...</tag>` of a text; raises `AnswerError` if it is ambiguous.
+    """Return the content of the only `<tag>...</tag>` of a text, which may not match `foreign`.
 
-    Nothing that matches `foreign`, delimiters of other parts, may stand in it.
+    Raises `AnswerError` if it is ambiguous.
     """
     opening, closing = f"<{tag}>", f"</{tag}>"
     _, opened, rest = text.partition(opening)
@@ -63,9 +63,7 @@ def response(text: str, number: int, answers: int) -> str:
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer that is the same as another with these rewards, as VPO's authors take their text
-    domains (their release, `ryanboldi/vpo`).
-    """
+    """Return an answer that equals another with these rewards, as in VPO's release (`ryanboldi/vpo`)."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 
@@ -76,7 +74,7 @@ def text_domain(
     answers: int,
     prompts: list[dict[str, Any]],
     read: Callable[[str, Row], JudgedAnswer],
-    max_tokens: int,
+    max_tokens: tuple[int, int],
     part: Callable[[str, int, int], str] = response,
     has_reasoning: bool = False,
     threads: int = 1,
@@ -84,8 +82,9 @@ def text_domain(
     """Return a domain whose answers are read one by one.
 
     `part` finds the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable one,
-    which has as many zeros as the row's `size`, or as there are components. Reasoning in `<think>` before the
-    answers is left out unless the domain judges it. `threads` completions are judged at a time.
+    which gets zeros, as many as the row's `size` or the components. Reasoning in `<think>` is left out unless
+    the domain judges it. `max_tokens` are of one answer and of several; `threads` completions are judged at
+    a time.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:
@@ -95,24 +94,20 @@ def text_domain(
         for number in range(1, answers + 1):
             try:
                 found.append(read(part(plain, number, answers), row))
-            except AnswerError as error:
-                found.append(JudgedAnswer(None, zeros, reason=str(error)))
-            except RecursionError:
-                found.append(JudgedAnswer(None, zeros, reason="it is nested too deeply"))
+            except (AnswerError, RecursionError) as error:
+                said = str(error) if isinstance(error, AnswerError) else "it is nested too deeply"
+                found.append(JudgedAnswer(None, zeros, reason=said))
         return found
 
     def judge_texts(texts: Sequence[str], rows: Sequence[Row]) -> Chains:
         with ThreadPoolExecutor(threads) as pool:
             return list(pool.map(lambda pair: judge(*pair), zip(texts, rows, strict=True)))
 
-    return Domain(name, components, answers, prompts, judge_texts, max_tokens)
+    return Domain(name, components, answers, prompts, judge_texts, max_tokens[answers > 1])
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text in small letters without punctuation, `articles` and repeated blanks.
-
-    The normalisation of SQuAD's and MuSiQue's official evaluation, in its order.
-    """
+    """Return a text in small letters without punctuation, `articles` and repeated blanks, as SQuAD has it."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

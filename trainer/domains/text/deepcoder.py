@@ -1,10 +1,8 @@
 """Rows of DeepCoder's files (`agentica-org/DeepCoder-Preview-Dataset`) as rows of LiveCodeBench.
 
-Read: `problem`; `tests`, a JSON text of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list
-of `{"type", "input", "output", "fn_name"}` (PrimeIntellect), or LiveCodeBench's own list with `testtype`; and
-`starter_code` and `metadata`, where they are there. Of a function without starter code the arguments are
-called `arg1` and so on. An expected result of a function in a list of its own is taken out of it, as the
-judges of these files take it.
+Read: `problem`; `tests`, JSON of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list of
+`{"type", "input", "output", "fn_name"}` (PrimeIntellect), or LiveCodeBench's own list with `testtype`;
+optionally `starter_code` and `metadata`. A function's expected result in a list of one is taken out of it.
 """
 
 import json

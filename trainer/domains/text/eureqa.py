@@ -1,8 +1,7 @@
 """EUREQA: a narrative hides a chain of entities, to be found back from the one that it names.
 
-Reward as VPO (arXiv 2605.22817): for each of the entities A to E whether its name is exact, after small
-letters, blanks for underscores, and no punctuation or articles; an answer without any is all 0. Read of
-`questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the narrative, and
+Reward as VPO (arXiv 2605.22817): for each of the entities A to E whether its normalised name is exact. Read
+of `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the narrative, and
 `entity_masks` and `entities`, of which the first five count.
 """
 
@@ -19,7 +18,6 @@ from trainer.domains.text.answers import asked, by_vector, chat, normalised, tag
 from trainer.domains.text.rows import read_rows
 
 MAX_TOKENS = (512, 2048)
-"""The longest completion worth sampling: of one answer, of several."""
 _LETTERS = "ABCDE"
 COMPONENTS = tuple(f"entity-{letter}" for letter in _LETTERS)
 _Names = Annotated[list[str], Len(len(_LETTERS))]
@@ -44,7 +42,7 @@ def open_file(data: Path, answers: int) -> Domain:
             + f"\n\n{asked(form, answers)}"
         )
         prompts.append(chat(text) | {"entities": row.entities[: len(_LETTERS)]})
-    return text_domain("eureqa", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
+    return text_domain("eureqa", COMPONENTS, answers, prompts, _read, MAX_TOKENS)
 
 
 def _read(text: str, row: Row) -> JudgedAnswer:

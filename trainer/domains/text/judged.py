@@ -1,13 +1,12 @@
 """Answers with heads: numbers of reward models or personas from the data, or of a model that is asked.
 
-Read: `prompt` or `instruction`, and its answers, `completions` or `answers`, each with `response` and `heads`
-in [0, 1], a list or an object with names, or UltraFeedback's `annotations` (arXiv 2310.01377), aspects with a
-`Rating` of 1 to 5, taken to [0, 1]; an answer with an aspect that was not rated is left out.
+Read: `prompt` or `instruction`, and `completions` or `answers`, each with `response` and `heads` in [0, 1], a
+list or an object with names, or UltraFeedback's `annotations` (arXiv 2310.01377), aspects with a `Rating` of
+1 to 5; an answer with an aspect that was not rated is left out.
 
 An answer has the heads of the one with the same words. For others the model EVOVPO_JUDGE_MODEL is asked, at
 the server of OPENAI_BASE_URL with OPENAI_API_KEY; every call is added to FILE.calls.jsonl (of a posed row in
-the problem's folder), rows of the same form, which are read the next time. Without that model they have zeros
-and a reason.
+the problem's folder), which is read the next time. Without that model they have zeros and a reason.
 """
 
 import json
@@ -105,8 +104,7 @@ def open_file(data: Path, answers: int) -> Domain:
 
     form = f"\n\n{asked('the answer itself', answers)}" if answers > 1 else ""
     prompts = [chat(f"{row.prompt}{form}") | {"question": row.prompt} for row in rows]
-    limit = MAX_TOKENS[answers > 1]
-    return text_domain("judged", names, answers, prompts, read, limit, threads=_AT_ONCE)
+    return text_domain("judged", names, answers, prompts, read, MAX_TOKENS, threads=_AT_ONCE)
 
 
 def _words(text: str) -> str:

@@ -6,8 +6,7 @@ them, or DeepCoder's (`trainer/domains/text/deepcoder.py`): a task on standard i
 function from one text to another. Equal programs have equal syntax trees.
 
 Tests run one after the other in one process. One that ends it (too slow, out of memory) has failed, and those
-after it run in another process, of which there are three at most, with 10 seconds and 6 of CPU in all. As
-many programs are judged at a time as there are cores.
+after it run in another process, of which there are three at most, with 10 seconds and 6 of CPU in all.
 """
 
 import ast
@@ -89,18 +88,13 @@ def open_file(data: Path, answers: int) -> Domain:
 
     prompts = [
         chat(f"{task.statement}\n{form}")
-        | {
-            "task": number,
-            "id": folder_name(task.name),
-            "date": task.date,
-            "size": len(dealt(len(task.tests))),
-        }
+        | {"task": number, "id": folder_name(task.name), "date": task.date}
+        | {"size": len(dealt(len(task.tests)))}
         for number, task in enumerate(tasks)
     ]
-    limit = MAX_TOKENS[answers > 1]
     cores = max(2, len(os.sched_getaffinity(0)))
     domain = text_domain(
-        "livecodebench", COMPONENTS, answers, prompts, read, limit, part=_block, threads=cores
+        "livecodebench", COMPONENTS, answers, prompts, read, MAX_TOKENS, part=_block, threads=cores
     )
     return replace(domain, close=sandbox.close)
 

@@ -56,15 +56,12 @@ def open_file(data: Path, answers: int) -> Domain:
     """Return the domain of a file; raises `ProblemError` for a row without a final answer."""
     prompts = []
     for number, row in enumerate(read_rows(data, _Problem), 1):
-        gold = (
-            _boxed(row.solution)
-            if row.answer in (None, "")
-            else str(row.answer).rpartition("####")[2].strip()
-        )
+        is_given = row.answer not in (None, "")
+        gold = str(row.answer).rpartition("####")[2].strip() if is_given else _boxed(row.solution)
         if not gold:
             raise ProblemError(f"{data}: row {number}: expected an answer or a solution with \\boxed{{}}")
         prompts.append(chat(f"{row.problem}\n\n{asked(_FORM, answers)}") | {"gold": gold})
-    return text_domain("math", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
+    return text_domain("math", COMPONENTS, answers, prompts, _read, MAX_TOKENS)
 
 
 def _boxed(text: str) -> str:

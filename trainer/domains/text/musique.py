@@ -60,7 +60,7 @@ def open_file(data: Path, answers: int) -> Domain:
         support = [hop for hop in hops if hop is not None]
         about = {"id": row.id, "stratum": f"{len(hops)} hops"}
         prompts.append(chat(text) | about | {"support": support, "golds": [row.answer, *row.answer_aliases]})
-    domain = text_domain("musique", COMPONENTS, answers, prompts, _read, MAX_TOKENS[answers > 1])
+    domain = text_domain("musique", COMPONENTS, answers, prompts, _read, MAX_TOKENS)
     return replace(domain, scalar=SCALAR)
 
 

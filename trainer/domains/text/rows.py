@@ -18,7 +18,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
     """Return the rows of a file, or of several (`files_of`), as records of one kind, at least one.
 
-    Raises `ProblemError` naming the row and the field for a file that cannot be read or lacks a field.
+    Raises `ProblemError` naming the row and the field that is wrong.
     """
     files = files_of(path)
     if len(files) > 1:

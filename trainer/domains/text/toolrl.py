@@ -1,13 +1,13 @@
 """ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
 
-Reward as VPO (arXiv 2605.22817, its release `ryanboldi/vpo`), each in [0, 1]: *format*, a `<think>` part
-and tool calls exactly where the gold answer has some; *tool-name*, the F1 of the multisets of names;
-*arg-key* and *arg-value*, over calls put beside each other by name and then by shared keys, the F1 of their
-keys and the mean agreement of the values of the gold keys, where a call without a partner counts 0.
+Reward as VPO (arXiv 2605.22817, its release `ryanboldi/vpo`): *format*, a `<think>` part and tool calls
+exactly where the gold answer has some; *tool-name*, the F1 of the multisets of names; *arg-key* and
+*arg-value*, over calls paired by name and then by shared keys, the F1 of their keys and the mean agreement of
+the values of the gold keys, where a call without a partner counts 0.
 
 Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is no JSON object of a
-name and parameters, is unreadable as a whole; true and false agree with themselves alone; and a `<think>`
-part that a chat template writes before the answer does not count.
+name and parameters, is unreadable as a whole; true and false agree with themselves alone; a `<think>` part
+that a chat template writes before the answer does not count.
 
 Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`.
 """
@@ -58,14 +58,11 @@ def open_file(data: Path, answers: int) -> Domain:
             read_reply(gold)
         except AnswerError as error:
             where = f"{data}: row {number}: reward_model.ground_truth"
-            raise ProblemError(
-                f"{where}: expected a readable answer, found one that is not: {error}"
-            ) from error
+            raise ProblemError(f"{where}: expected a readable answer, but {error}") from error
         if answers > 1:
             row.prompt[-1]["content"] += "\n\n" + asked(_FORM, answers)
         prompts.append({"prompt": row.prompt, "gold": gold})
-    limit = MAX_TOKENS[answers > 1]
-    return text_domain("toolrl", COMPONENTS, answers, prompts, _read, limit, has_reasoning=True)
+    return text_domain("toolrl", COMPONENTS, answers, prompts, _read, MAX_TOKENS, has_reasoning=True)
 
 
 def _read(text: str, row: Row) -> JudgedAnswer:

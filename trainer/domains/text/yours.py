@@ -27,10 +27,9 @@ class _OwnPrompt(BaseModel, extra="allow"):
 
 
 def open_yours(file: Path, data: Path, answers: int) -> Domain:
-    """Return the domain of a Python file and a file of rows with `prompt`.
+    """Return the domain of a Python file, `MAX_TOKENS` in it or 1,024, and a file of rows with `prompt`.
 
-    `MAX_TOKENS` in it is the longest completion worth sampling (1,024). Raises `ConfigError` for a file
-    without its names, or whose rewards are none, and `ProblemError` for rows with different columns.
+    Raises `ConfigError` for a wrong file, and `ProblemError` for rows with different columns.
     """
     rows = [dict(row) for row in read_rows(data, _OwnPrompt)]
     for number, row in enumerate(rows, 1):

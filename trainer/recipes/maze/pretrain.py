@@ -35,7 +35,6 @@ MAZE_CONFIG = PretrainConfig(
     heads=4,
     intermediate_size=256,
     steps=2000,
-    processes=1,
     batch_tokens=4800,
     block_sequences=1024,
     block_batches=15,
