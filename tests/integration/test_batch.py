@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import fcntl
+import itertools
 import os
 import signal
 import sqlite3
@@ -71,15 +72,13 @@ def told(store: Store, run: str) -> list[Prompt | Tell]:
     for event in store.history(run):
         if isinstance(event, Tell):
             rollout = event.rollout and dataclasses.replace(event.rollout, seconds=0.0)
-            judged = tuple(
-                dataclasses.replace(
-                    one,
-                    executed=False,
-                    evaluation=one.evaluation and dataclasses.replace(one.evaluation, seconds=0.0),
-                )
+            judged = [
+                (one, one.evaluation and dataclasses.replace(one.evaluation, seconds=0.0))
                 for one in event.judged
-            )
-            event = Tell(event.prompt_id, rollout, judged)
+            ]
+            event = Tell(event.prompt_id, rollout, tuple(
+                dataclasses.replace(one, executed=False, evaluation=found) for one, found in judged
+            ))  # fmt: skip
         events.append(event)
     return events
 
@@ -102,22 +101,18 @@ def test_the_cells_are_the_cross_product_and_their_ids_follow_from_their_names(t
     found = list(cells(batch))
     assert len(found) == len({cell.run_id for cell in found}) == 2 * 2 * 2 * 2
     assert batch.arms == tuple(
-        Arm("random", strategy, budget) for strategy in ("islands", "iid") for budget in (20, 30)
+        itertools.starmap(Arm, itertools.product(["random"], ["islands", "iid"], [20, 30]))
     )
-    assert {(cell.problem_id, cell.seed) for cell in found} == {
-        (problem, seed)
-        for problem in ("strings/phone-with-hyphens", "strings/name-short-form")
-        for seed in (3, 4)
-    }
+    problems = ("strings/phone-with-hyphens", "strings/name-short-form")
+    assert {(cell.problem_id, cell.seed) for cell in found} == {*itertools.product(problems, (3, 4))}
+
+    def ids(changed: str) -> set[str]:
+        (tmp_path / "other.toml").write_text(changed)
+        return {cell.run_id for cell in cells(read_batch(str(tmp_path / "other.toml")))}
+
     # Another seed or problem more changes no id, and so loses no run; another name makes all runs new.
-    (tmp_path / "two.toml").write_text(text.replace("3-4", "3-5"))
-    assert {cell.run_id for cell in found} < {
-        cell.run_id for cell in cells(read_batch(str(tmp_path / "two.toml")))
-    }
-    (tmp_path / "three.toml").write_text(text.replace('"small"', '"other"'))
-    assert not {cell.run_id for cell in found} & {
-        cell.run_id for cell in cells(read_batch(str(tmp_path / "three.toml")))
-    }
+    assert ids(text) < ids(text.replace("3-4", "3-5"))
+    assert not ids(text) & ids(text.replace('"small"', '"other"'))
 
 
 def test_a_suite_is_a_batch_with_defaults_and_a_limit_takes_its_first_problems() -> None:
@@ -454,11 +449,8 @@ def test_a_cell_whose_process_is_killed_is_taken_up_again(tmp_path: Path) -> Non
 
     assert run_all(sized(works[:1], 1), 1, take) == []
     assert killed
-    assert [type(message) for message in messages if not isinstance(message, TaskProgress)] == [
-        TaskStarted,
-        TaskStarted,
-        TaskDone,
-    ]
+    kinds = [type(message) for message in messages if not isinstance(message, TaskProgress)]
+    assert kinds == [TaskStarted, TaskStarted, TaskDone]
     expected = plain_run(works[:1], tmp_path)
     with Store.open(url, create=False) as store:
         assert told(store, works[0].cell.run_id) == expected[works[0].cell.run_id]

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import itertools
 import json
 import os
 import re
@@ -43,15 +44,9 @@ from evovpo.types import RunStatus
 pytestmark = pytest.mark.slow
 
 BATCH = Batch(
-    name="by hand",
-    problems=(Path("a"), Path("b"), Path("c"), Path("d")),
-    evaluations=(100,),
-    seeds=(0, 1),
-    proposers=(Variant("p", {}),),
-    strategies=(Variant("one", {}), Variant("two", {})),
-    settings={},
-    origin="by hand",
-)
+    name="by hand", problems=tuple(map(Path, "abcd")), evaluations=(100,), seeds=(0, 1),
+    proposers=(Variant("p", {}),), strategies=(Variant("one", {}), Variant("two", {})), origin="by hand",
+)  # fmt: skip
 ONE, TWO = BATCH.arms
 STORED = """
 name = "stored"
@@ -73,15 +68,9 @@ def cell(
     is_solved = solved_after is not None
     status = status or (RunStatus.SOLVED if is_solved else RunStatus.EXHAUSTED)
     at = Cell(BATCH.run_id(problem, arm, seed), problem, arm, seed)
-    row = {
-        "status": status,
-        "solved": is_solved,
-        "solved_after": solved_after,
-        "solved_heldout": None,
-        "best_mean_reward": 1.0 if is_solved else 0.5,
-        "proposed": 100,
-        "curve": [(0, 0.0), (10, 0.5), *[(solved_after, 1.0)] * is_solved],
-    }
+    row = {"status": status, "solved": is_solved, "solved_after": solved_after, "solved_heldout": None,
+           "best_mean_reward": 1.0 if is_solved else 0.5, "proposed": 100,
+           "curve": [(0, 0.0), (10, 0.5), *[(solved_after, 1.0)] * is_solved]}  # fmt: skip
     return CellResult(at, row)
 
 
@@ -96,13 +85,8 @@ def both(arm: Arm, solved: Mapping[str, Sequence[int | None]]) -> list[CellResul
 
 def test_the_figures_of_arms_by_hand() -> None:
     none = (None, None)
-    found = Results(
-        BATCH,
-        [
-            *both(ONE, {"a": (20, 40), "b": none, "c": (60, None), "d": none}),
-            *both(TWO, {"a": (80, 80), "b": none, "c": none, "d": (100, None)}),
-        ],
-    )
+    first = both(ONE, {"a": (20, 40), "b": none, "c": (60, None), "d": none})
+    found = Results(BATCH, [*first, *both(TWO, {"a": (80, 80), "b": none, "c": none, "d": (100, None)})])
     one, two = found.arms
     # One seed solves a and c, the other a: 1.5 of 4 problems; the best are 1, .5, .75, .5 in the mean.
     solved, best = one.mean(SOLVED_ROWS), one.mean(named("best_mean_reward"))
@@ -123,15 +107,9 @@ def test_the_figures_of_arms_by_hand() -> None:
 
 
 def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_have_not() -> None:
-    found = Results(
-        BATCH,
-        [
-            *both(ONE, {"a": (20, 40), "b": (10, 10)}),
-            *both(TWO, {"a": (20, None)}),
-            cell("b", TWO, 0, 10),
-            cell("b", TWO, 1, None, RunStatus.RUNNING),
-        ],
-    )
+    open_still = [cell("b", TWO, 0, 10), cell("b", TWO, 1, None, RunStatus.RUNNING)]
+    ended = both(ONE, {"a": (20, 40), "b": (10, 10)}) + both(TWO, {"a": (20, None)})
+    found = Results(BATCH, ended + open_still)
     assert [len(arm.problems) for arm in found.arms] == [2, 1]
     assert found.arms[1].minus(found.arms[0], SOLVED_ROWS).interval.n == 1
     assert found.verdict()[0].startswith("1 of 8 runs have not ended")
@@ -155,13 +133,8 @@ def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
 
 
 def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
-    nothing = [
-        CellResult(Cell("x", problem, arm, seed), None)
-        for problem in "ab"
-        for arm in BATCH.arms
-        for seed in BATCH.seeds
-    ]
-    found = Results(BATCH, nothing)
+    cells = itertools.product("ab", BATCH.arms, BATCH.seeds)
+    found = Results(BATCH, [CellResult(Cell("x", *one), None) for one in cells])
     assert (solved_curve(found.arms[0]), [*found.comparisons()]) == ({}, [])
     assert results_json(found)["arms"][0]["solved_by_search"] is None  # type: ignore[index, call-overload]
     record = batch_record(found)
@@ -252,9 +225,8 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = Shell(capsys)(
-        "batch", stored / "stored.toml", "--report-only", "--store", stored / "runs.db", "--json"
-    )
+    command = partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only", "--json")
+    answer = command("--store", stored / "runs.db")
     assert answer.code == 0
     assert answer.json["page"] == "evovpo-out/report-stored/report.html"
     page = Path(answer.json["page"])
@@ -269,16 +241,11 @@ def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
     assert len(rows) == answer.json["cells"] == 8
     for arm in answer.json["arms"]:
         ended = [row for row in rows if row["strategy"] == arm["strategy"] and row["status"]]
-        assert (len(ended), sum(int(row["proposed"]) for row in ended) / len(ended)) == (
-            arm["finished"],
-            arm["mean_evaluations"],
-        )
+        evaluations = sum(int(row["proposed"]) for row in ended) / len(ended)
+        assert (len(ended), evaluations) == (arm["finished"], arm["mean_evaluations"])
     figures = json.loads(Path("evovpo-out/report-stored/results.json").read_text())
     assert figures == {key: answer.json[key] for key in figures}
-    again = Shell(capsys)(
-        "batch", stored / "stored.toml", "--report-only", "--store", stored / "runs.db", "--json"
-    )
-    assert again.json == answer.json
+    assert command("--store", stored / "runs.db").json == answer.json
     assert page.read_text(encoding="utf-8") == text
 
 
@@ -337,10 +304,8 @@ def test_a_report_with_fewer_runs_takes_the_place_of_no_other(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    report, store = (
-        partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only"),
-        stored / "runs.db",
-    )
+    report = partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only")
+    store = stored / "runs.db"
     Store.open("empty.db").close()
     empty = report("--store", "empty.db", "--out", "out")
     assert empty.code == 2

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
+from openevolve_problems import answered
 from shell import Shell
 
 import evovpo
@@ -16,16 +16,8 @@ from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits
-from tests.support.benchmark_rows import (
-    CITIES,
-    eureqa,
-    gsm8k,
-    livecodebench,
-    musique,
-    toolrl,
-    ultrafeedback,
-    write_jsonl,
-)
+from tests.support import benchmark_rows
+from tests.support.benchmark_rows import CITIES, eureqa, gsm8k, livecodebench, musique, toolrl, write_jsonl
 from trainer.domains import Domain, open_domain
 from trainer.domains.text import livecodebench as livecodebench_domain
 from trainer.domains.text.math import is_equal
@@ -54,7 +46,7 @@ FORMATS: dict[str, tuple[Callable[[int], dict[str, Any]], Callable[[int], str], 
     "toolrl": (toolrl, lambda number: str(toolrl(number)["reward_model"]["ground_truth"]), 4),
     "livecodebench": (livecodebench, program, 16),
     "math": (gsm8k, lambda number: f"6*{number} = {6 * number}, 2*6 = 12: $\\boxed{{{12 * number}}}$.", 4),
-    "judged": (ultrafeedback, lambda number: f"Red of {number}", 4),
+    "judged": (benchmark_rows.ultrafeedback, lambda number: f"Red of {number}", 4),
 }
 """For each format a row, the text of its right answer, and the number of components."""
 
@@ -223,12 +215,8 @@ def test_steps_format_and_length_of_a_solution(
 
 
 def test_heads_may_be_lists_and_must_be_the_same_everywhere(tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "prompt": "a",
-            "answers": [{"response": "b  c", "heads": [0.25, 1]}, {"response": "d", "heads": [0, 0]}],
-        }
-    ]
+    listed = [{"response": "b  c", "heads": [0.25, 1]}, {"response": "d", "heads": [0, 0]}]
+    rows: list[dict[str, Any]] = [{"prompt": "a", "answers": listed}]
     domain = open_domain("judged", write_jsonl(tmp_path / "rows.jsonl", rows), answers=2)
     assert domain.components == ("head-1", "head-2")
     ((one, other),) = domain.judge(["<response_1>b c</response_1><response_2>e</response_2>"], domain.prompts)
@@ -238,10 +226,9 @@ def test_heads_may_be_lists_and_must_be_the_same_everywhere(tmp_path: Path) -> N
         ({"response": "x", "heads": [1]}, "the same heads"),
         ({"response": "x", "heads": [2, 0]}, "row 2: answers.0.heads"),
     ):
+        more = [*rows, {"prompt": "a", "answers": [wrong]}]
         with pytest.raises(ProblemError, match=message):
-            open_domain(
-                "judged", write_jsonl(tmp_path / "w.jsonl", [*rows, {"prompt": "a", "answers": [wrong]}])
-            )
+            open_domain("judged", write_jsonl(tmp_path / "w.jsonl", more))
 
 
 @pytest.fixture
@@ -249,45 +236,26 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """A server that rates `Green` and nothing else; yields what it was asked."""
     asked: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(body["messages"][0]["content"])
-            rated = {"instruction_following": 5, "honesty": 1, "truthfulness": "3", "helpfulness": 2}
-            said = f"My view: {json.dumps(rated)}." if "Green" in asked[-1] else "I would rather not."
-            choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
-            reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(reply).encode())
+    def reply(body: dict[str, Any]) -> list[str]:
+        asked.append(body["messages"][0]["content"])
+        rated = {"instruction_following": 5, "honesty": 1, "truthfulness": "3", "helpfulness": 2}
+        return [f"My view: {json.dumps(rated)}." if "Green" in asked[-1] else "I would rather not."]
 
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.setenv("EVOVPO_JUDGE_MODEL", "m")
-    yield asked
-    server.shutdown()
-    server.server_close()
+    with answered(reply) as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        monkeypatch.setenv("EVOVPO_JUDGE_MODEL", "m")
+        yield asked
 
 
 def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
     tmp_path: Path, judge: list[str]
 ) -> None:
     pytest.importorskip("openai")
-    domain, row = opened("judged", tmp_path), ultrafeedback(0)["instruction"]
-    expected = [[1.0, 0.0, 0.5, 0.25]]
+    domain, row = opened("judged", tmp_path), benchmark_rows.ultrafeedback(0)["instruction"]
+    expected, red = [[1.0, 0.0, 0.5, 0.25]], [[1.0, 0.75, 0.5, 0.25]]
     found = domain.reward_vectors(["Green", "Green", "Red\nof 0", "Pink"], domain.prompts[:1] * 4)
-    assert [None if one is None else one.tolist() for one in found] == [
-        expected,
-        expected,
-        [[1.0, 0.75, 0.5, 0.25]],
-        None,
-    ]
+    assert [None if one is None else one.tolist() for one in found] == [expected, expected, red, None]
     assert domain.reward_vectors(["Green "], domain.prompts[:1])[0] is not None
     assert len(judge) == 2
     assert any(f"<prompt>\n{row}\n</prompt>\n<answer>\nGreen\n</answer>" in text for text in judge)
@@ -296,9 +264,7 @@ def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
         "Green": True, "Pink": False
     }  # fmt: skip
     again = open_domain("judged", tmp_path / "judged.jsonl")
-    assert [
-        one.tolist() for one in again.reward_vectors(["Green"], again.prompts[:1]) if one is not None
-    ] == [expected]
+    assert [*map(np.ndarray.tolist, again.reward_vectors(["Green"], again.prompts[:1]))] == [expected]  # type: ignore[arg-type]
     assert len(judge) == 2
 
 
@@ -311,7 +277,7 @@ def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
 ) -> None:
     pytest.importorskip("openai")
     monkeypatch.chdir(tmp_path)
-    data = write_jsonl(Path("rows.jsonl"), [ultrafeedback(0)])
+    data = write_jsonl(Path("rows.jsonl"), [benchmark_rows.ultrafeedback(0)])
     assert Shell(capsys)("new", "posed", "--domain", "judged", "--data", data).code == 0
     version = load_problem("posed").version
 
@@ -333,13 +299,11 @@ def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
 
 def test_prompts_to_measure_on_are_drawn_evenly_over_strata(tmp_path: Path) -> None:
     file = write_jsonl(tmp_path / "rows.jsonl", sorted(map(musique, range(30)), key=lambda row: row["id"]))
-    found = [row["stratum"] for row in open_domain("musique", file, tasks=9).prompts]
+    one, again = (open_domain("musique", file, tasks=9) for _ in range(2))
+    found = [row["stratum"] for row in one.prompts]
     assert {hops: found.count(hops) for hops in found} == {"2 hops": 3, "3 hops": 3, "4 hops": 3}
-    again = open_domain("musique", file, tasks=9).prompts
-    assert [row["id"] for row in again] == [
-        row["id"] for row in open_domain("musique", file, tasks=9).prompts
-    ]
-    assert open_domain("musique", file, tasks=9).scalar == (1, 1, 1, 1, 3)
+    assert [row["id"] for row in again.prompts] == [row["id"] for row in one.prompts]
+    assert one.scalar == (1, 1, 1, 1, 3)
 
 
 def test_rows_are_chosen_by_date_and_files_are_joined(tmp_path: Path) -> None:
