@@ -23,15 +23,6 @@ class Layout(NamedTuple):
     blocks: tuple[tuple[str, ...], ...]
     """Lines of each block."""
 
-    @property
-    def ranges(self) -> list[tuple[int, int]]:
-        """Half-open ranges of line numbers, from 0, that the blocks take."""
-        found, at = [], 0
-        for before, block in zip(self.fixed, self.blocks, strict=False):
-            at += len(before) + len(block)
-            found.append((at - len(block), at))
-        return found
-
 
 def layout(source: str) -> Layout | None:
     """Return how markers divide `source`, or None if it has none."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from evovpo.errors import AnswerError
-from evovpo.prompts.blocks import layout, shared
+from evovpo.prompts.blocks import shared
 from evovpo.prompts.replies import named_path
 
 _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
@@ -73,26 +73,16 @@ def read_edits(answer: str) -> list[Edit]:
     return edits
 
 
-def apply_edits(files: Mapping[str, str], edits: Sequence[Edit], has_blocks: bool = True) -> dict[str, str]:
-    """Return the files (path -> text) with every edit made.
-
-    Where a file has EVOLVE-BLOCK markers, edits lie inside of its blocks; then a file without markers is not
-    edited at all. Without `has_blocks` markers are lines like others. Raises `AnswerError` if an edit cannot
-    be made.
-    """
+def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
+    """Return the files (path -> text) with every edit made. Raises `AnswerError` if one cannot be made."""
     lines = {path: _unix(text).split("\n") for path, text in files.items()}
-    ranges = editable_ranges(files) if has_blocks else None
     places: list[_Place] = []
     for edit in edits:
         if edit.path and edit.path not in files:
             raise AnswerError(
                 f"edit {edit.number} names the file {edit.path!r}, which the program does not have"
             )
-        place = _locate({edit.path: lines[edit.path]} if edit.path else lines, edit)
-        fault = _outside(place, ranges)
-        if fault:
-            raise AnswerError(f"edit {edit.number} {fault}")
-        places.append(place)
+        places.append(_locate({edit.path: lines[edit.path]} if edit.path else lines, edit))
     ordered = sorted(places, key=lambda place: (place.path, place.start))
     for first, second in itertools.pairwise(ordered):
         if first.path == second.path and second.start < first.start + len(first.search):
@@ -112,14 +102,6 @@ def _unix(text: str) -> str:
     """Return a text of nothing but `\\r\\n` lines with plain newlines, any other text as it is."""
     plain = text.replace("\r\n", "\n")
     return plain if plain.count("\n") == text.count("\r\n") else text
-
-
-def editable_ranges(files: Mapping[str, str]) -> dict[str, list[tuple[int, int]]] | None:
-    """Return for each file the half-open line ranges that may change; None if no file has markers."""
-    layouts = {path: layout(text) for path, text in files.items()}
-    if not any(layouts.values()):
-        return None
-    return {path: [] if found is None else found.ranges for path, found in layouts.items()}
 
 
 def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
@@ -171,32 +153,6 @@ def _indent(lines: Sequence[str]) -> str:
 def _dedented(lines: Sequence[str]) -> list[str]:
     width = len(_indent(lines))
     return [line[width:] if line.strip() else "" for line in lines]
-
-
-def _outside(place: _Place, ranges: Mapping[str, list[tuple[int, int]]] | None) -> str:
-    """Return what an edit does outside of the blocks; empty if nothing."""
-    if ranges is None:
-        return ""
-    before, after = list(place.search), list(place.replace)
-    head = shared(before, after)
-    tail = shared(before[head:][::-1], after[head:][::-1])
-    first, end = place.start + head, place.start + len(before) - tail
-    new = after[head : len(after) - tail]
-    if first == end and not new:
-        return ""
-    is_inside = any(low <= first and end <= high for low, high in ranges[place.path])
-    if layout("\n".join(new)) is not None or (is_inside and _has_end(new)):
-        return "adds an EVOLVE-BLOCK marker; the markers stay as they are"
-    if is_inside:
-        return ""
-    at = f"line {first + 1}" if end - first <= 1 else f"lines {first + 1} to {end}"
-    return f"changed {at}{_in_file(place.path)}, outside of the EVOLVE-BLOCKs; only what is inside may change"
-
-
-def _has_end(lines: Sequence[str]) -> bool:
-    text = "\n".join(["# EVOLVE-BLOCK-START", *lines, "# EVOLVE-BLOCK-END"])
-    found = layout(text)
-    return found is None or found.blocks != (tuple(lines),)
 
 
 def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from evovpo.errors import AnswerError
 from evovpo.prompts import program_text
 from evovpo.prompts.blocks import keep_fixed, layout
 from evovpo.prompts.bundles import check_path, is_bundle, pack, unpack
-from evovpo.prompts.diff import apply_edits, editable_ranges, read_edits
+from evovpo.prompts.diff import apply_edits, read_edits
 from evovpo.prompts.replies import Block, blocks
 from evovpo.types import Problem, Program
 
@@ -42,10 +42,10 @@ def read_rewrite(
     named = [block for block in found if aliases.get(block.language, block.language) == language]
     programs: list[Program] = []
     faults: list[AnswerError] = []
-    kept = base.source if base and has_blocks else ""
+    old = {} if base is None else files_of(problem, base)
     for block in named or found:
         try:
-            programs.append(_whole_program(problem, block, kept, is_cut and block is found[-1]))
+            programs.append(_whole_program(problem, block, old, is_cut and block is found[-1], has_blocks))
         except AnswerError as error:
             faults.append(error)
     if not programs:
@@ -71,17 +71,20 @@ def read_diff(
     except AnswerError as error:
         raise AnswerError(f"{error}{' (the token limit cut the reply off)' * is_cut}") from error
     old = files_of(problem, base)
-    edited = apply_edits(old, edits, has_blocks)
-    return _checked(problem, {path: text for path, text in edited.items() if text != old[path]}, old)
+    edited = apply_edits(old, edits)
+    changed = {path: text for path, text in edited.items() if text != old[path]}
+    return _checked(problem, changed, old, has_blocks)
 
 
-def _whole_program(problem: Problem, block: Block, old: str, is_cut: bool) -> Program:
+def _whole_program(
+    problem: Problem, block: Block, old: Mapping[str, str], is_cut: bool, has_blocks: bool
+) -> Program:
     if not block.is_closed and is_cut and program_text.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
     source = _trimmed(block.text)
     if not source.strip():
         raise AnswerError("the code block is empty")
-    return _checked(problem, {_ALONE: keep_fixed(old, source)}, {})
+    return _checked(problem, {_ALONE: source}, old, has_blocks)
 
 
 def _read_files(
@@ -106,32 +109,32 @@ def _read_files(
         new |= given
     if not new:
         raise AnswerError("no code block in the reply stands under a line '=== FILE: PATH ==='")
-    has_markers = has_blocks and editable_ranges(old) is not None
-    changed: dict[str, str] = {}
-    for path, source in new.items():
-        if path in old and source.rstrip() == old[path].rstrip():
-            continue
-        if has_markers and (path not in old or layout(old[path]) is None):
-            raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
-        try:
-            changed[path] = keep_fixed(old.get(path, "") if has_blocks else "", source)
-        except AnswerError as error:
-            raise AnswerError(f"{path}: {error}") from error
-    return _checked(problem, changed, old)
+    same = {path for path in new.keys() & old.keys() if new[path].rstrip() == old[path].rstrip()}
+    changed = {path: text for path, text in new.items() if path not in same}
+    return _checked(problem, changed, old, has_blocks)
 
 
-def _checked(problem: Problem, changed: Mapping[str, str], old: Mapping[str, str]) -> Program:
-    """Return the program of the old files with the changed ones, which must be text.
+def _checked(
+    problem: Problem, changed: Mapping[str, str], old: Mapping[str, str], has_blocks: bool
+) -> Program:
+    """Return the program of the old files with the changed ones, which are text and keep to the blocks.
 
     Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
     """
+    has_markers = has_blocks and any(map(layout, old.values()))
+    files = dict(old)
     for path, source in changed.items():
         place = f"{path}: " if path else ""
+        if has_markers and layout(old.get(path, "")) is None:
+            raise AnswerError(f"it changed the file {path!r}, which has no EVOLVE-BLOCK")
         try:
             source.encode("utf-8")
+            files[path] = keep_fixed(old[path], source) if has_markers else source
         except UnicodeEncodeError as error:
             raise AnswerError(f"{place}it has characters that are no text (lone surrogates)") from error
-    return Program(pack({**old, **changed}) if problem.suffix == "/" else changed[_ALONE])
+        except AnswerError as error:
+            raise AnswerError(f"{place}{error}") from error
+    return Program(pack(files) if problem.suffix == "/" else files[_ALONE])
 
 
 def files_of(problem: Problem, program: Program) -> dict[str, str]:

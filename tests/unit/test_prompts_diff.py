@@ -163,13 +163,13 @@ def test_edits_cut_off_by_the_token_limit_say_so() -> None:
 @pytest.mark.parametrize(
     ("search", "replace", "why"),
     [
-        ("import math\n", "import os\n", "edit 1 changed line 1, outside of the EVOLVE-BLOCKs"),
-        ("    return area(1.0)\n", "    return area(2.0)\n", "edit 1 changed line 14, outside"),
-        ("# EVOLVE-BLOCK-END\n", "# EVOLVE-BLOCK-END\nx = 1\n", "edit 1 changed line 11, outside"),
-        ("# EVOLVE-BLOCK-START\n", "x = 1\n# EVOLVE-BLOCK-START\n", "edit 1 changed line 3, outside"),
-        ("# EVOLVE-BLOCK-END\n", "", "edit 1 changed line 10, outside"),
-        ("    return r * r\n", "# EVOLVE-BLOCK-END\n", "edit 1 adds an EVOLVE-BLOCK marker"),
-        ("    return r * r\n", "    return 1\n# EVOLVE-BLOCK-START\n", "edit 1 adds an EVOLVE-BLOCK marker"),
+        ("import math\n", "import os\n", "outside of the EVOLVE-BLOCKs: 'import math' became 'import os'"),
+        ("    return area(1.0)\n", "    return area(2.0)\n", "'return area(1.0)' became"),
+        ("# EVOLVE-BLOCK-END\n", "# EVOLVE-BLOCK-END\nx = 1\n", "'x = 1' was added"),
+        ("# EVOLVE-BLOCK-START\n", "x = 1\n# EVOLVE-BLOCK-START\n", "'x = 1' was added"),
+        ("# EVOLVE-BLOCK-END\n", "", "'# EVOLVE-BLOCK-END' was removed"),
+        ("# EVOLVE-BLOCK-START\n", "", "the EVOLVE-BLOCK markers are missing"),
+        ("    return r * r\n", "# EVOLVE-BLOCK-END\n", "a line outside of the EVOLVE-BLOCKs"),
     ],
 )
 def test_an_edit_outside_of_the_blocks_is_refused(search: str, replace: str, why: str) -> None:
@@ -191,7 +191,6 @@ def test_markers_of_any_comment_divide_a_text() -> None:
         found = layout(text)
         assert found is not None
         assert found.blocks == (("b",),)
-        assert found.ranges == [(2, 3)]
         assert only(edit("b\n", "B\n"), text, TEXT).program == Program(text.replace("\nb\n", "\nB\n"))
         assert "outside" in reason(edit("c\n", "C\n"), text, TEXT)
 
@@ -277,4 +276,4 @@ def test_an_edit_that_fits_two_files_needs_the_name_of_one() -> None:
 
 def test_in_a_folder_with_markers_a_file_without_stays() -> None:
     parent = pack({"main.py": MARKED, "other.py": "x = 1\n"})
-    assert "edit 1 changed line 1 of other.py, outside" in reason(edit("x = 1\n", "x = 2\n"), parent, FOLDER)
+    assert "changed the file 'other.py', which has no" in reason(edit("x = 1\n", "x = 2\n"), parent, FOLDER)
