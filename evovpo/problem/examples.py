@@ -10,8 +10,6 @@ from evovpo.problem.faults import EXAMPLES, TOML, Faults, read_file, shown
 from evovpo.types import Example, Json
 
 _DEEPEST_VALUE = 50
-_LONGEST_COMPARED = 300
-"""Characters of a text up to which single edits are looked for: that takes time by the square."""
 
 
 class ExampleRow(NamedTuple):

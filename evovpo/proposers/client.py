@@ -195,7 +195,7 @@ class Client:
                             f"{sent.detail[:80]}); next try in {wait:.0f} s"
                         )
                     else:
-                        form = await self._corrected(ticket.name, form, body, shape, sent, is_loaded)
+                        form = self._corrected(ticket.name, form, body, shape, sent, is_loaded)
                 except EvovpoError:
                     self.record(replace(sent.call, outcome=CallOutcome.FAILED))
                     raise
@@ -244,7 +244,7 @@ class Client:
         detail = detail.replace(self._key, "***") if self._key else detail
         return _SentRequest(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
 
-    async def _corrected(
+    def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
     ) -> Form:
         """Return the request to send instead of a refused one, put as `shape` says; raises what it means."""
@@ -264,7 +264,7 @@ class Client:
         if sent.status not in (400, 413, 422):
             raise refused
         if endpoints.is_too_long(sent.detail, refusal.code):
-            return await self._shorter(name, form, sent.detail)
+            return self._shorter(form, sent.detail)
         if self._shape != shape:  # another request found out meanwhile
             return form
         found = endpoints.correct(shape, body, sent.detail, refusal.param)
@@ -280,16 +280,10 @@ class Client:
                 self._say_untrainable("takes a plain request only")
         return form
 
-    async def _shorter(self, name: str, form: Form, detail: str) -> Form:
+    def _shorter(self, form: Form, detail: str) -> Form:
         """Return a request whose replies fit behind its prompt; raises `RefusedError` if none can."""
-        lengths = endpoints.read_lengths(detail)
-        if lengths is None:
-            chat = form.messages if form.endpoint == CHAT else None
-            prompt = chat or "".join(message.content for message in form.messages)
-            with contextlib.suppress(ServerError):
-                lengths = await asyncio.to_thread(self.server.measure, name, prompt)
         told = f"the prompt does not fit into the model's context ({detail})"
-        if lengths is not None:
+        if lengths := endpoints.read_lengths(detail):
             prompt_tokens, context = lengths
             if 0 < context - prompt_tokens < form.sampling.max_tokens:
                 return replace(form, sampling=replace(form.sampling, max_tokens=context - prompt_tokens))

@@ -18,7 +18,7 @@ from evovpo.errors import ConfigError, ServerError
 from evovpo.proposers.endpoints import PLAIN_SOFTMAX
 from evovpo.proposers.http import KEY_VARIABLE, fetch, json_object, reason
 from evovpo.proposers.policy_folders import WarmUp, is_adapter, served_name
-from evovpo.types import Message, PolicyVersion
+from evovpo.types import PolicyVersion
 
 TOLERANCE = 1e-4
 """Largest difference of two log-probabilities (nats) of one policy, both computed in float32."""
@@ -116,17 +116,6 @@ class VLLMServer:
                 f"{self.address} gave no log-probabilities to compare ({type(error).__name__}: {error}); "
                 "expected those of vLLM's completions"
             ) from error
-
-    def measure(self, name: str, prompt: str | Sequence[Message]) -> tuple[int, int]:
-        """Return the tokens of a prompt, plain or of a chat with model `name`, and those of its context."""
-        body: dict[str, object] = {"model": name, "prompt": prompt}
-        if not isinstance(prompt, str):
-            body = {"model": name, "messages": [{"role": one.role, "content": one.content} for one in prompt]}
-        found = self._request("/tokenize", body)
-        try:
-            return int(found["count"]), int(found["max_model_len"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ServerError(f"{self.address} does not say how long a prompt is ({error})") from error
 
     def _names(self) -> set[str]:
         return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}

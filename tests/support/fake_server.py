@@ -132,7 +132,6 @@ class FakeServer:
                 return self._complete(body, faults, is_chat=path == ENDPOINTS[1])
             routes = {
                 "/v1/models": self._list,
-                "/tokenize": self._tokenize,
                 "/v1/load_lora_adapter": self._load,
                 "/v1/unload_lora_adapter": self._unload,
             }
@@ -142,10 +141,6 @@ class FakeServer:
         if not self.faults.lists_models:
             return _error(404, "Not Found")
         return 200, {"object": "list", "data": [{"id": name} for name in self.models]}
-
-    def _tokenize(self, body: dict[str, Any]) -> Answer:
-        ids = self.models[body["model"]].tokenizer(_prompt(body))["input_ids"]
-        return 200, {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids}
 
     def _load(self, body: dict[str, Any]) -> Answer:
         name, folder = body["lora_name"], body["lora_path"]
@@ -202,7 +197,11 @@ class FakeServer:
         loaded = self.models[body["model"]]
         most: int = body[faults.limit_name]
         if len(ids) + most > self.max_model_len:
-            return _error(400, f"This model's maximum context length is {self.max_model_len} tokens.")
+            return _error(
+                400,
+                f"This model's maximum context length is {self.max_model_len} tokens. However, you requested "
+                f"{most} output tokens and your prompt contains {len(ids)} input tokens.",
+            )
         count = body.get("n", 1) if faults.obeys_n else 1
         completions = sample(
             loaded.weights,

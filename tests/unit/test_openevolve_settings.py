@@ -207,15 +207,6 @@ prompt: {template_variations: {greeting: [hi]}}
     assert all(key.remark for key in found.keys)
 
 
-def test_a_key_that_is_given_twice_is_said_so(tmp_path: Path) -> None:
-    found = read(tmp_path, "max_iterations: 5\nllm: {retries: 1, retries: 2}\nmax_iterations: 6\n")
-    assert found.values["search.evaluations"] == 6
-    assert [key.name for key in found.keys if key.remark.startswith("given twice")] == [
-        "llm.retries",
-        "max_iterations",
-    ]
-
-
 def test_models_without_a_name_are_left_to_the_command_line(tmp_path: Path) -> None:
     found = read(tmp_path, "llm: {primary_model: null, primary_model_weight: 0.8, temperature: 0.5}\n")
     assert (found.models, found.values) == ((), {"sampling.temperature": 0.5})

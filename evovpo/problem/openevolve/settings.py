@@ -82,11 +82,11 @@ def read_settings(path: Path) -> OpenEvolveSettings:
     Raises `ConfigError`, naming the file, if it cannot be read, is no YAML, holds no key of OpenEvolve's, or
     is one that OpenEvolve refuses.
     """
-    raw, twice = _raw(path)
+    raw = _raw(path)
     loaded = _loaded(path, raw)
     models = _models(raw, loaded)
     values = _judges(raw, loaded)
-    keys = [Key(name, Effect.NONE, "given twice; the later one counts") for name in twice]
+    keys: list[Key] = []
     for name, value in _leaves(raw):
         section, _, last = name.rpartition(".")
         setting, of = theirs.MAPPED.get(name, ("", None))
@@ -136,15 +136,14 @@ def read_settings(path: Path) -> OpenEvolveSettings:
     )
 
 
-def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Return the file as it is, and the keys that it holds twice."""
+def _raw(path: Path) -> dict[str, Any]:
+    """Return the file as it is."""
     import yaml
     from openevolve.config import Config
 
     try:
         text = path.read_text(encoding="utf-8-sig")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if _size(node, {}) > _MOST_NODES:
+        if _size(yaml.compose(text, Loader=yaml.SafeLoader), {}) > _MOST_NODES:
             raise ValueError(f"expected at most {_MOST_NODES} values, found more: aliases repeat them")
         raw = yaml.safe_load(text)
     except OSError as error:
@@ -152,7 +151,7 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
     except (UnicodeDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: expected YAML: {_one_line(error)}; correct it") from error
     if raw is None:
-        return {}, []
+        return {}
     known = {field.name for field in dataclasses.fields(Config)} | {theirs.TOP_LEVEL_WORKERS}
     if not isinstance(raw, dict) or not known & raw.keys():
         found = ", ".join(str(key) for key in list(raw)[:8]) if isinstance(raw, dict) else f"{raw!r:.80}"
@@ -160,7 +159,7 @@ def _raw(path: Path) -> tuple[dict[str, Any], list[str]]:
             f"{path}: expected a configuration of OpenEvolve's, found none of its keys (only {found}); give "
             "another file with --openevolve-config, or --openevolve-config none to read none"
         )
-    return raw, list(_repeated(node, ""))
+    return raw
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
@@ -171,20 +170,6 @@ def _size(node: Any, known: dict[int, int]) -> int:
         items = [one for item in inside for one in (item if isinstance(item, tuple) else (item,))]
         known[id(node)] = 1 if isinstance(inside, str) else 1 + sum(_size(one, known) for one in items)
     return known[id(node)]
-
-
-def _repeated(node: Any, prefix: str) -> Iterator[str]:
-    if node.id == "sequence":
-        for item in node.value:
-            yield from _repeated(item, f"{prefix.rstrip('.')}[].")
-    if node.id == "mapping":
-        seen: set[str] = set()
-        for key, value in node.value:
-            name = f"{prefix}{key.value}"
-            if name in seen:
-                yield name
-            seen.add(name)
-            yield from _repeated(value, f"{name}.")
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
