@@ -1,1 +1,0 @@
-"""The schema versions, each written once and never changed after a release."""
