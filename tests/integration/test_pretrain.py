@@ -15,16 +15,9 @@ from trainer.recipes.pretrain import STRINGS, PretrainConfig, batches, collate, 
 from trainer.recipes.tokenizer import build_tokenizer
 
 TINY = PretrainConfig(
-    hidden_size=32,
-    layers=1,
-    heads=1,
-    intermediate_size=32,
-    steps=4,
-    batch_tokens=600,
-    block_sequences=12,
-    block_batches=2,
-    warmup_steps=1,
-)
+    hidden_size=32, layers=1, heads=1, intermediate_size=32, steps=4, batch_tokens=600, block_sequences=12,
+    block_batches=2, warmup_steps=1,
+)  # fmt: skip
 
 
 def test_the_same_seed_gives_the_same_sequences() -> None:

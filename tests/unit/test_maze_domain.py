@@ -12,7 +12,7 @@ from trainer.domains.arm_training import TrainingArm, TrainingBudget, train
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split, TaskFamily
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
-from trainer.domains.maze.maze_family import MazeFamily, chain_ids, prompt_ids, route_ids
+from trainer.domains.maze.maze_family import MazeFamily, chain_ids, route_ids
 
 DOMAIN: TaskFamily = MazeFamily()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
@@ -29,12 +29,6 @@ def test_splits_and_seeds_have_no_maze_in_common() -> None:
 
 def test_tasks_repeat_and_a_longer_list_continues_a_shorter_one() -> None:
     assert DOMAIN.tasks("train", 5) == DOMAIN.tasks("train", 8)[:5]
-
-
-def test_every_task_has_a_prompt_for_one_to_three_answers() -> None:
-    for task in DOMAIN.tasks("test", 50):
-        for answers in (1, 2, 3):
-            assert DOMAIN.prompt_ids(task, answers) == prompt_ids(task, answers)
 
 
 def test_the_longest_completion_grows_with_the_answers_and_holds_the_largest_budget() -> None:
@@ -72,11 +66,6 @@ def test_an_answer_with_every_component_is_right() -> None:
     (answer,) = DOMAIN.judge(TASK, chain_ids([route]), 1)
     assert answer.rewards == (1.0, 1.0, 1.0, 1.0)
     assert answer.is_right
-
-
-def test_convex_is_a_setting() -> None:
-    (answer,) = MazeFamily(convex=True).judge(TASK, chain_ids([EDGE]), 1)
-    assert answer.rewards == (1.0, 0.25, 1.0, 0.5)
 
 
 def test_order_of_the_answers_does_not_change_their_worth() -> None:

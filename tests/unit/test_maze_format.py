@@ -11,7 +11,8 @@ pytest.importorskip("torch")
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
-from trainer.domains.maze.generator import NEIGHBOURS, Maze, MazeError, generate_maze
+from evovpo.errors import ConfigError
+from trainer.domains.maze.generator import NEIGHBOURS, Maze, generate_maze
 from trainer.domains.maze.maze_family import (
     FIRST_CELL_ID,
     MAX_ROUTE_TOKENS,
@@ -29,10 +30,7 @@ from trainer.recipes.pretrain import PretrainConfig, pretrain
 
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
 
-BY_HAND = Maze(
-    "S.LG.....#..G...........................B...................L..........D........E",
-    budget=25,
-)
+BY_HAND = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
 ALONG_THE_EDGE = [*range(1, 9), *range(17, 81, 9)]
 
 
@@ -105,17 +103,10 @@ def test_a_chain_without_end_keeps_its_last_route_and_nothing_counts_after_the_e
     assert [slot.moves for slot in split_chain(BY_HAND, [])] == [None]
 
 
-@pytest.mark.parametrize(
-    ("maze", "answers", "fragment"),
-    [
-        (BY_HAND, 0, "1 to 3 routes; got 0"),
-        (BY_HAND, 4, "1 to 3 routes; got 4"),
-        (Maze(BY_HAND.grid, 24), 1, "23, 25, .*; got 24"),
-    ],
-)
-def test_a_prompt_that_the_model_cannot_read_is_refused(maze: Maze, answers: int, fragment: str) -> None:
-    with pytest.raises(MazeError, match=fragment):
-        prompt_ids(maze, answers)
+@pytest.mark.parametrize("answers", [0, 4])
+def test_a_prompt_that_the_model_cannot_read_is_refused(answers: int) -> None:
+    with pytest.raises(ConfigError, match=f"1 to 3 routes; got {answers}"):
+        prompt_ids(BY_HAND, answers)
 
 
 def test_text_survives_a_round_trip_and_other_text_becomes_unknown(tmp_path: Path) -> None:
@@ -160,10 +151,7 @@ def test_drawn_routes_are_of_mixed_quality() -> None:
 
 
 def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
-    maze = Maze(
-        "SL.......L..............................B.....................LD......LG........E",
-        budget=25,
-    )
+    maze = Maze("SL.......L..............................B.....................LD......LG........E", 25)
     rng = Random(2)
     routes = [draw_route(maze, rng) for _ in range(300)]
     assert {maze.grid[route[0]] for route in routes} == {"L"}
@@ -207,16 +195,9 @@ def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
 @pytest.mark.slow
 def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Path) -> None:
     tiny = PretrainConfig(
-        hidden_size=32,
-        layers=1,
-        heads=1,
-        intermediate_size=32,
-        steps=3,
-        batch_tokens=600,
-        block_sequences=8,
-        block_batches=1,
-        warmup_steps=1,
-    )
+        hidden_size=32, layers=1, heads=1, intermediate_size=32, steps=3, batch_tokens=600, block_sequences=8,
+        block_batches=1, warmup_steps=1,
+    )  # fmt: skip
     pretrain(tmp_path, tiny, MAZES)
     model = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert model.config.vocab_size == len(vocabulary())

@@ -1,23 +1,15 @@
-"""Mazes as a domain of the study: tasks, prompts, and what a completion is worth in four components.
+"""Mazes as a family of tasks: prompts, and what a completion is worth in four components.
 
-As published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava fraction; all
-zero unless the exit is reached within the budget. The paper's description says linear fractions and
-no effect of B; its released generator writes a convex variant. Both are here; linear is the default.
+As published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava fraction; all zero
+unless the exit is reached within the budget. Left open there, and chosen here: a step into a wall or out of
+the grid uses up one step; what a route holds after the exit is not walked; a lava cell counts once.
 
-Left open there, and chosen here: a step into a wall or out of the grid leaves the walker where it is
-and uses up one step; what a route holds after the exit is not walked; a lava cell counts once, as an
-item does; `convex` squares the fractions of gold and diamonds only and multiplies these two by 1.5,
-clamped to 1, where B was visited; the lava component stays linear.
-
-Prompt: how many routes are wanted, the budget, every cell that is not plain floor as one token of
-content and place (`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: a chain of
-routes between `⟦sep⟧` marks, closed by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`.
-
-A move is written as the cell that it aims at (`⟦07⟧`), not as a direction, so that the model always
-knows where it is and looks up a neighbour by attention. Departures from the paper, whose model is a
-large language model that reads an ASCII map and writes UP, DOWN, LEFT, RIGHT: tokens carry the place,
-floor is not listed, a step out of the grid cannot be written, and there is no reasoning text. A cell
-that is not beside the walker makes the whole route unreadable; a wall beside it is a blocked step.
+Prompt: how many routes are wanted, the budget, every cell that is not plain floor as one token of content and
+place (`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: a chain of routes between
+`⟦sep⟧` marks, closed by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`. A move is written as the cell that
+it aims at (`⟦07⟧`), so that the model knows where it is; the paper's language model reads an ASCII map and
+writes directions (`words.py`). A cell that is not beside the walker makes the whole route unreadable; a wall
+beside it is a blocked step.
 """
 
 from collections.abc import Sequence
@@ -30,25 +22,8 @@ from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_I
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Split
-from trainer.domains.maze import MAZE_MODEL
-from trainer.domains.maze.generator import (
-    BONUS,
-    CELLS,
-    DIAMOND,
-    EXIT,
-    FLOOR,
-    GOLD,
-    KINDS,
-    LAVA,
-    MAX_BUDGET,
-    MOVES,
-    SIZE,
-    STEP,
-    WALL,
-    Maze,
-    MazeError,
-    generate_maze,
-)
+from trainer.domains.maze import MAZE_MODEL, generator
+from trainer.domains.maze.generator import CELLS, EXIT, MAX_BUDGET, SIZE, STEP, WALL, Maze
 
 MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
@@ -57,8 +32,9 @@ BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
 """Step budgets that have a token: paths between opposite corners are even, the slack is 7."""
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
-_LISTED = KINDS.replace(FLOOR, "")
-_REWARDED = EXIT + GOLD + DIAMOND + LAVA
+_LISTED = generator.KINDS.replace(generator.FLOOR, "")
+_ITEMS = (generator.GOLD, generator.DIAMOND, generator.LAVA)
+_REWARDED = EXIT + "".join(_ITEMS)
 
 
 def _place(cell: int) -> str:
@@ -82,25 +58,21 @@ FIRST_CELL_ID = _IDS["⟦00⟧"]
 """A move to cell c is token `FIRST_CELL_ID + c`."""
 _FIRST_LISTED_ID = {kind: _IDS[f"⟦{kind}00⟧"] for kind in _LISTED}
 _MOVE_BETWEEN = {
-    (cell, target): move for move in MOVES for cell, target in enumerate(STEP[move]) if target != cell
+    (cell, target): move for move, to in STEP.items() for cell, target in enumerate(to) if target != cell
 }
 
 
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
     """Return the prompt tokens for `answers` routes, about 27 of them.
 
-    The moves of a `parent` are shown as its cells and what it earned: the exit, the gold, the diamonds and
-    the lava that it met, once more; none of them where its rewards are zeros. Raises `MazeError` for a
-    number of answers or a budget without a token.
+    The moves of a `parent` are shown as its cells and, unless its rewards are zeros, the exit, gold, diamonds
+    and lava that it met. Raises `ConfigError` for more answers than the model writes.
     """
     if not 1 <= answers <= MAX_ANSWERS:
-        raise MazeError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
-    if maze.budget not in BUDGETS:
-        raise MazeError(
-            f"the maze model knows the budgets {', '.join(map(str, BUDGETS))}; got {maze.budget}; "
-            "use a maze from trainer.domains.maze.generator"
-        )
-    listed = [_FIRST_LISTED_ID[kind] + cell for cell, kind in enumerate(maze.grid) if kind != FLOOR]
+        raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
+    listed = [
+        _FIRST_LISTED_ID[kind] + cell for cell, kind in enumerate(maze.grid) if kind in _FIRST_LISTED_ID
+    ]
     shown = [] if parent is None else _shown(maze, walk(maze, parent))
     return (_IDS[f"⟦m{answers}⟧"], _IDS[f"⟦b{maze.budget}⟧"], *listed, *shown, _GO_ID)
 
@@ -113,7 +85,7 @@ def _shown(maze: Maze, parent: "Walk") -> list[int]:
 
 
 def route_ids(cells: Sequence[int]) -> list[int]:
-    """Return the tokens of a route given as the cells it steps to (the start is not one of them)."""
+    """Return the tokens of a route given as the cells that it steps to."""
     return [FIRST_CELL_ID + cell for cell in cells]
 
 
@@ -134,23 +106,17 @@ class RouteSlot(NamedTuple):
 
 
 def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
-    """Return the moves (U, D, L, R) of a route's tokens, or None if they are not a route.
-
-    A route has at least one move, holds cell tokens only, and each names a cell beside the one where
-    the walker stands; a wall leaves the walker in place. This holds beyond the exit too.
-    """
-    if not ids:
-        return None
-    grid, cell, moves = maze.grid, maze.start, []
+    """Return the moves (U, D, L, R) of a route's tokens, or None if they are not a route, or empty."""
+    cell, moves = maze.start, ""
     for token in ids:
         target = token - FIRST_CELL_ID
         move = _MOVE_BETWEEN.get((cell, target))
         if move is None:
             return None
-        moves.append(move)
-        if grid[target] != WALL:
+        moves += move
+        if maze.grid[target] != WALL:
             cell = target
-    return "".join(moves)
+    return moves or None
 
 
 def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
@@ -164,7 +130,6 @@ def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
 COMPONENTS = ("completion", "gold", "diamond", "lava-avoidance")
 CONFLICT = ("gold", "diamond")
 """Components of `maze-conflict`: no route of a generated maze has both above zero."""
-_BONUS_FACTOR = 1.5
 
 
 class Walk(NamedTuple):
@@ -192,53 +157,41 @@ def walk(maze: Maze, moves: str) -> Walk:
     return Walk(moves, tuple(visited), False)
 
 
-def walk_rewards(maze: Maze, found: Walk, *, convex: bool = False) -> tuple[float, ...]:
+def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
     """Return the 4 components in [0, 1] of a walk, in the order of `COMPONENTS`."""
     if not found.reached_exit or len(found.moves) > maze.budget:
         return (0.0,) * len(COMPONENTS)
-    grid = maze.grid
-    kinds = "".join(grid[cell] for cell in set(found.visited))
-    gold = kinds.count(GOLD) / grid.count(GOLD)
-    diamond = kinds.count(DIAMOND) / grid.count(DIAMOND)
-    lava = kinds.count(LAVA) / grid.count(LAVA)
-    if convex:
-        factor = _BONUS_FACTOR if BONUS in kinds else 1.0
-        gold, diamond = min(1.0, factor * gold**2), min(1.0, factor * diamond**2)
+    met = "".join(maze.grid[cell] for cell in set(found.visited))
+    gold, diamond, lava = (met.count(kind) / maze.grid.count(kind) for kind in _ITEMS)
     return (1.0, gold, diamond, 1.0 - lava)
 
 
-def route_rewards(maze: Maze, moves: str, *, convex: bool = False) -> tuple[float, ...]:
+def route_rewards(maze: Maze, moves: str) -> tuple[float, ...]:
     """Return the 4 components of a route of letters U, D, L, R."""
-    return walk_rewards(maze, walk(maze, moves), convex=convex)
+    return walk_rewards(maze, walk(maze, moves))
 
 
 @dataclass(frozen=True)
 class MazeFamily:
-    """The maze of the VPO paper; `convex` chooses the other reading of its reward.
+    """The maze of the VPO paper.
 
-    With the components `CONFLICT` its rewards are (gold, diamond). The best route of a generated maze is then
-    worth .5 in the mean, the best two together .75 under weightings drawn uniformly (E_w), and their union 1.
+    With the components `CONFLICT` the best route of a generated maze is worth .5 in the mean, the best two
+    together .75 under weightings drawn uniformly (E_w), and their union 1.
     """
 
-    convex: bool = False
     model_folder: Path = MAZE_MODEL
     name: str = "maze"
     components: tuple[str, ...] = COMPONENTS
     shows_parents: bool = False
 
     def max_tokens(self, answers: int) -> int:
-        """Return the longest completion worth sampling: every route as long as the largest budget."""
         return answers * MAX_ROUTE_TOKENS
 
     def tasks(self, split: Split, count: int = 1000, seed: int = 0) -> list[Maze]:
-        """Return the first `count` mazes of a split; other splits and seeds give other mazes."""
-        return [generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
+        return [generator.generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt for `answers` (1 to 3) routes.
-
-        Raises `ConfigError` for a parent that the start model was not taught to read.
-        """
+        """Return the prompt; raises `ConfigError` for a parent that the model was not taught to read."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
                 "a prompt of a maze was to show a parent, which the model that comes with mazes was not "
@@ -247,10 +200,9 @@ class MazeFamily:
         return prompt_ids(task, answers, parent)
 
     def judge(self, task: Maze, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return the first `answers` answers of a completion, filled up with missing ones.
+        """Return the answers; the key of one is its moves up to the exit.
 
-        An answer's key is its moves, cut at the exit. None is ever right in a generated maze, because no
-        route takes both gold and diamonds.
+        None is right in a generated maze, where no route takes both gold and diamonds.
         """
         missing = JudgedAnswer(None, (0.0,) * len(self.components))
         judged = []
@@ -259,7 +211,7 @@ class MazeFamily:
                 judged.append(missing._replace(span=span))
             else:
                 found = walk(task, moves)
-                rewards = dict(zip(COMPONENTS, walk_rewards(task, found, convex=self.convex), strict=True))
+                rewards = dict(zip(COMPONENTS, walk_rewards(task, found), strict=True))
                 chosen = tuple(rewards[component] for component in self.components)
                 judged.append(JudgedAnswer(found.moves, chosen, span))
         return judged + [missing] * (answers - len(judged))
