@@ -107,10 +107,7 @@ def _depth(value: Json) -> int:
 
 
 def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
-    """Yield pairs of rows with the same inputs: the first such row and each later one.
-
-    Inputs are the same if a program cannot tell them apart: 1 and 1.0 differ here.
-    """
+    """Yield pairs of rows with the same inputs (1 and 1.0 differ): the first such row and each later one."""
     first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
@@ -119,11 +116,7 @@ def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow
 
 
 def same_value(output: Json, expected: Json) -> bool:
-    """True if two JSON values are equal and of the same type; whole numbers equal floats (1 == 1.0).
-
-    Stricter than `==` in that `True` is not `1`. Goes no deeper than `expected`, so an output nested
-    without end is no danger.
-    """
+    """True if two JSON values are equal: `True` is not 1, but 1 is 1.0. Goes no deeper than `expected`."""
     if isinstance(expected, list):
         return (
             isinstance(output, list)

@@ -1,9 +1,8 @@
 """Problem folders: load and check one.
 
-A folder holds `problem.toml` (statement, entry function, limits, objectives), `seed.py` and any
-`seed_*.py` (starting programs), and either `examples.json` (programming by example) or `score.py`
-(a scorer, which may read files under `data/`). Loading executes nothing: programs are only parsed,
-and a scorer runs first when an `Evaluator` is made.
+A folder holds `problem.toml`, `seed.py` and any `seed_*.py` (starting programs), and either `examples.json`
+(programming by example) or `score.py` (a scorer, which may read files under `data/`). Loading only parses: a
+scorer runs first when an `Evaluator` is made.
 """
 
 import dataclasses
@@ -36,9 +35,8 @@ _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
-    Of a project in OpenEvolve's format (its directory, or its evaluator file) the initial program is judged
-    once, in the sandbox: what its evaluator returns are the objectives. Raises `ProblemError` naming
-    everything that is wrong, each with file, key, expected, found and a fix.
+    The initial program of an OpenEvolve project (a directory, or its evaluator file) is judged once, in the
+    sandbox. Raises `ProblemError` naming all that is wrong, each with file, key, expected, found and a fix.
     """
     folder = Path(path).resolve()
     if is_project(folder):
@@ -111,8 +109,7 @@ def _version(problem: Problem) -> str:
     """Return a hash over what can change a judgement or a run, wherever the folder lies.
 
     That is every value of the problem and, with a scorer, the bytes of `score.py` and of all files under
-    `data/`. Notes, comments in `problem.toml` and other files do not count. Nor does the grouping: it says
-    how a trainer reads the judgements, which stay the same, so it may be set after the runs were made.
+    `data/`; not the grouping, which only says how a trainer reads judgements.
     """
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
@@ -129,11 +126,10 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the grouping that its folder has now.
+    """Return a stored problem with the grouping that its folder has now, which may have been set later.
 
-    The grouping is no part of the version and may have been set after the problem was stored. Where the
-    folder is gone, or holds another version by now, the problem comes back as it was stored. Raises
-    `ProblemError` if the folder is there and cannot be used.
+    As it was stored where the folder is gone or holds another version; raises `ProblemError` if it is
+    damaged.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem
@@ -226,10 +222,7 @@ def _features(
 def _groups(
     table: Mapping[str, Any], objectives: Sequence[Objective], faults: Faults
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the groups that `[grouping]` names, and a group of its own for every other objective.
-
-    Ordered by the first member; empty if nothing is grouped.
-    """
+    """Return the groups that `[grouping]` names and single others, by first member; empty without groups."""
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'

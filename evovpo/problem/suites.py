@@ -32,10 +32,7 @@ class SuiteEntry(NamedTuple):
 
 
 def bundled_root() -> Path:
-    """Return the folder of the problems that come with the package, which may not be there.
-
-    That is `_problems` inside an installed package, `problems` beside it in a checkout.
-    """
+    """Return the folder of the bundled problems: in an installed package, or beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "_problems"
     return inside if any(inside.glob("*/*/problem.toml")) else package.parent / "problems"
@@ -54,11 +51,10 @@ def bundled_suites() -> dict[str, str]:
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the folder that is meant by a path, or by the name of a bundled problem.
+    """Return the folder that is meant by a path, or by the name of a bundled problem; an existing path wins.
 
-    Of a project in OpenEvolve's format the evaluator file is returned where that was given; the problem of a
-    table is written, for its last column. A folder that exists wins over a bundled problem of the same name.
-    Raises `ProblemError` with the nearest known names if there is neither.
+    An evaluator file stays a file; the problem of a table is written, for its last column. Raises
+    `ProblemError`.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
@@ -91,8 +87,7 @@ def resolve_problem(name_or_path: str | Path) -> Path:
 def load_suite(path: Path | str) -> list[SuiteEntry]:
     """Return the problems of a suite, in the order of its file, without loading them.
 
-    `path` is a `suite.toml`, its folder, or the name of a bundled suite such as `strings`. Raises
-    `ProblemError` naming everything that is wrong with the file.
+    `path` is a `suite.toml`, its folder, or the name of a bundled suite. Raises `ProblemError`.
     """
     file = _suite_file(Path(path))
     faults = Faults(file.parent)
@@ -150,10 +145,9 @@ def problem_id(path: Path) -> str:
 
 
 def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
-    """Write a working problem to start from into `folder` and return its path.
+    """Write a working problem to start from into a new or empty folder, and return its path.
 
-    The folder is made if it is missing. Raises `ProblemError`, having written nothing, if it holds
-    anything already or cannot be made.
+    Raises `ProblemError`, having written nothing.
     """
     path, kinds = Path(folder), sorted(starter.name for starter in _STARTERS.iterdir())
     if kind not in kinds:

@@ -45,10 +45,9 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new` with every line outside of the blocks as in `old`.
+    """Return `new` with every line outside of the blocks as in `old`, which may differ in blanks.
 
-    Outside text that differs in nothing but blanks is put back. Raises `AnswerError` for any other
-    difference, and for missing or further markers.
+    Raises `AnswerError` for any other difference, and for missing or further markers.
     """
     wanted = layout(old)
     if wanted is None:

@@ -25,11 +25,7 @@ def header(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise `BundleError` unless `path` is a relative path, with `/`, that names one file in one way.
-
-    Refused: absolute paths, `.`, `..` and empty parts, backslashes, control characters, and blanks at either
-    end.
-    """
+    """Raise `BundleError` unless `path` is a relative path, with `/`, that names one file in one way."""
     parts = path.split("/")
     fault = ""
     if path.startswith("/"):
@@ -47,10 +43,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return the bundle of files (path -> text), the same for the same files in any order.
-
-    Raises `BundleError` for no files, an unsafe path, and a path that is both a file and a folder.
-    """
+    """Return the bundle of files (path -> text), the same in any order. Raises `BundleError`."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)
@@ -58,11 +51,7 @@ def pack(files: Mapping[str, str]) -> str:
 
 
 def unpack(source: str) -> dict[str, str]:
-    """Return the files of a bundle (path -> text): `unpack(pack(files)) == files` for any text.
-
-    Raises `BundleError` for a text that does not begin with a header line, unsafe paths, and files that come
-    twice.
-    """
+    """Return the files of a bundle: `unpack(pack(files)) == files` for any text. Raises `BundleError`."""
     before, *rest = _HEADER_LINE.split(source)
     if before:
         line = before[: before.find("\n") + 1 or None]

@@ -58,10 +58,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program that the edits of an answer make of `base`; otherwise as `read_rewrite`.
-
-    An answer without an edit that has code blocks is a whole program.
-    """
+    """Return the program that the edits of an answer make of `base`; as `read_rewrite` where it has none."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):
@@ -119,7 +116,7 @@ def _checked(
 ) -> Program:
     """Return the program of the old files with the changed ones, which are text and keep to the blocks.
 
-    Whether it is valid is for the sandbox to say, which names the line, so that it can be mended.
+    Whether it is valid is for the sandbox to say, which names the line.
     """
     has_markers = has_blocks and any(map(layout, old.values()))
     files = dict(old)
@@ -149,10 +146,7 @@ def _trimmed(text: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def defined_names(source: str | bytes) -> frozenset[str] | None:
-    """Return the functions, classes, imports and plain variables that Python code defines at its top level.
-
-    None for a text that Python cannot read.
-    """
+    """Return the names that Python code defines at its top level, or None if Python cannot read it."""
     try:
         with warnings.catch_warnings():
             # Doubtful escapes in strings are the program's own affair.

@@ -67,11 +67,7 @@ def shown_source(source: str, suffix: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return untrusted text without what could be read as more than text.
-
-    Terminal sequences, control characters and lone surrogates are removed; runs of three backticks, which end
-    code blocks, and `<|`, which begins the marks of chat templates, are changed.
-    """
+    """Return untrusted text without what ends code blocks, steers terminals or marks chat templates."""
     text = _CONTROL.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
     return _BACKTICKS.sub(lambda found: "'" * len(found[0]), text).replace("<|", "< |")
 

@@ -98,26 +98,17 @@ class PromptFormat(Protocol):
         """True if a prompt can show this program in this part; search offers only such programs."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return the completion of which `answers` reads these programs; if it has none, any text.
-
-        It is what a model that learns from the programs is to write.
-        """
+        """Return the completion, for a model to learn, of which `answers` reads these programs."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return exactly `answers` slots; what the model did not write is an empty one.
-
-        `parent` is the program that the prompt showed for improvement, which an edit applies to.
-        """
+        """Return exactly `answers` slots, empty ones where nothing was written; edits apply to `parent`."""
 
 
 def choose_rows(
     count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
 ) -> tuple[int, ...]:
-    """Return which of `count` training rows a prompt shows, in random order, at most `most`.
-
-    `only` limits the choice, for prompts that concentrate on rows still failed.
-    """
+    """Return which of `count` training rows, or of `only` these, a prompt shows: at most `most`, shuffled."""
     pool = list(range(count)) if only is None else list(only)
     return tuple(int(row) for row in rng.permutation(pool)[:most])

@@ -55,8 +55,7 @@ class Templates:
 def load_templates(folder: str | None = None) -> Templates:
     """Return the templates of the package, those in `folder` (if one is given) in place of their namesakes.
 
-    Raises `ConfigError` for a folder that cannot be read, a file name that is no template, and a place that
-    its template does not have; all at once, each with the known ones.
+    Raises `ConfigError` with all that is wrong: a folder, a file name or a place that is not known.
     """
     texts = dict(_packaged())
     if not folder:
@@ -91,7 +90,7 @@ def load_templates(folder: str | None = None) -> Templates:
 
 
 def write_templates(folder: Path) -> list[Path]:
-    """Write the templates of the package into `folder`, made if need be, and return the new files.
+    """Write the templates of the package into `folder`, and return the new files.
 
     Raises `ConfigError` if a file is there already, before anything is written, or cannot be written.
     """

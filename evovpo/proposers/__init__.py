@@ -26,12 +26,11 @@ class Proposer(Protocol):
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the replies of `prompt` with the given numbers, in the order of `indices`.
 
-        `indices` are distinct and in `range(prompt.rollouts)`: normally all of them, after a crash those
-        that are missing. Each rollout carries the policy version that wrote it, its token ids and
-        log-probabilities under `sampling` where the backend gives them, and the id
-        `rollout_id(prompt.id, index)`. Calls may run at the same time; how they are put into batches is
-        the proposer's business. A proposer that samples makes reply i of a prompt a function of the
-        policy, the prompt's text and seed, i and `sampling`; one whose server cannot promise that says so.
+        `indices` are distinct and in `range(prompt.rollouts)`: normally all of them, after a crash those that
+        are missing. Each rollout carries the policy version that wrote it, the id `rollout_id(prompt.id,
+        index)`, and its token ids and log-probabilities under `sampling` where the backend gives them. Calls
+        may run at the same time. A proposer that samples makes reply i a function of the policy, the prompt's
+        text and seed, i and `sampling`; one whose server cannot promise that says so.
 
         Raises `SearchError` for indices outside the ticket and for a join ticket, which has no prompt;
         `ConfigError` for sampling settings that the backend does not have.

@@ -107,14 +107,12 @@ class Client:
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
         """Return the replies to a request, and each one's share of the seconds from the first try on.
 
-        None: the server gives one choice a request, ask for each alone. A request that is put otherwise
-        because the server refused a field is sent again and counts as no failure. Replies are without
-        log-probabilities that are not those of the plain softmax.
+        None: the server gives one choice a request, ask for each alone. Replies are without log-probabilities
+        that are not those of the plain softmax.
 
-        Raises `RefusedError`; `ServerError` when the server fails `attempts` times, and if waiting may help
-        for `patience_seconds`, or lacks the model;
-        `ConfigError` for a refused key and for log-probabilities that do not follow the temperature;
-        `BudgetError` before the first request of a ticket.
+        Raises `RefusedError`; `ServerError` when the server keeps failing or lacks the model; `ConfigError`
+        for a refused key and for log-probabilities that do not follow the temperature; `BudgetError` before
+        the first request of a ticket.
         """
         sent = await self._ask(form, ticket)
         if sent is None:

@@ -21,9 +21,8 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
     """Raise unless the server at `base_url` is there and takes the key; warn if it does not list a model.
 
-    `ServerError` if it cannot be reached, `ConfigError` for a key or an address that is wrong.
-    A server that is busy or failing, or lists no models at all, passes: the first request will tell. So will
-    it of a model that is not listed: routers take names that they do not list.
+    `ServerError` if it cannot be reached, `ConfigError` for a key or an address that is wrong. One that is
+    busy or lists no models passes: the first request will tell.
     """
     base_url = base_url.rstrip("/")
     try:

@@ -41,10 +41,7 @@ class Spending(NamedTuple):
 
 
 class Budget:
-    """The spending limit of each run; 0 is no limit.
-
-    `before` returns what a run spent in earlier processes, or as far as it is stored.
-    """
+    """The spending limit of each run; `before` returns what a run spent in earlier processes."""
 
     def __init__(
         self, limit: BudgetConfig, before: Callable[[str], Spending] = lambda run_id: Spending()

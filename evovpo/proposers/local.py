@@ -1,10 +1,8 @@
 """A proposer that samples from a Hugging Face model folder in this process, on the CPU.
 
-The model is loaded by transformers; the sampling loop is our own (`evovpo.proposers.sampler`). This module
-is the only one of the package that needs torch: `pip install 'evovpo[local]'`. The folder may also hold a
-PEFT adapter, which is merged into its base model; that needs `pip install 'evovpo[train]'`.
-
-Not covered: chat templates (the prompt is the messages, one after the other) and GPUs: use vLLM for these.
+transformers loads the model; the sampling loop is our own (`evovpo.proposers.sampler`). A PEFT adapter is
+merged into its base model, with `pip install 'evovpo[train]'`. Not covered: chat templates (the prompt is the
+messages, one after the other) and GPUs: use vLLM for these.
 """
 
 import asyncio
@@ -96,10 +94,7 @@ class LoadedModel(NamedTuple):
 
 
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
-    """Return the policy in the folder `version.path`, in float32.
-
-    Raises as `load_model`, and `PolicyError` for a model that the sampler does not compute.
-    """
+    """Return the policy in the folder `version.path`. Raises `PolicyError`."""
 
     def check(config: Any) -> None:
         for name in config.architectures or ():
@@ -112,8 +107,8 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
 def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda config: None) -> LoadedModel:
     """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
 
-    `check` is called with the configuration before the weights are read. Raises `PolicyError` if the folder
-    is missing, lacks a file, cannot be read or names no end token, and for an adapter without peft.
+    `check` is called with the configuration before the weights are read. Raises `PolicyError` for a folder
+    that cannot be used, and for an adapter without peft.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -241,13 +236,12 @@ class _Waiting:
 class LocalProposer:
     """Samples from a policy version in one worker thread; requests that meet share a batch.
 
-    What arrives while the worker is busy goes into its next batch, up to `max_batch_rows` replies (a
-    larger request goes alone). Token ids of a rollout include the end token, its text does not.
+    What arrives while the worker is busy goes into its next batch, up to `max_batch_rows` replies (a larger
+    request goes alone). Token ids of a rollout include the end token, its text does not. The worker has one
+    CPU thread, the best for models of a few million parameters.
 
-    The worker has one CPU thread, the best for models of a few million parameters and whenever other
-    processes are busy. `loaded` is the version's policy where a caller holds it already, for proposers one
-    after the other. `follow` is called before every request for the version to use: another one than the
-    present is loaded by the worker, between two batches.
+    `loaded` is the version's policy where a caller holds it already. `follow` is called before every request
+    for the version to use; another one is loaded between two batches.
     """
 
     def __init__(
@@ -275,8 +269,7 @@ class LocalProposer:
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`. Needs the event loop to stay the same.
 
-        Raises `PolicyError` for a prompt that does not fit into the model's context, and for a version to
-        follow that cannot be loaded.
+        Raises `PolicyError` for a prompt that does not fit the context, and a version that cannot be loaded.
         """
         check_ticket(prompt, indices)
         if self._is_closed:

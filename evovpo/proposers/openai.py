@@ -1,14 +1,12 @@
 """A proposer that samples from OpenAI-compatible servers, vLLM above all, with one model or several.
 
-The client is the official `openai` package: `pip install 'evovpo[server]'`. The prompt goes as text or as
-messages and the server turns it into tokens; the ids and log-probabilities that come back are stored as they
-are, never made from text again. An adapter is requested under its own name (`served_name`).
+The server turns a prompt into tokens; the ids and log-probabilities that come back are stored as they are,
+never made from text again.
 
-Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on
-vLLM, up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`. Where a server
-gives one choice a request, reply i is that of a request with a seed made from the prompt's and i.
-
-`docs/servers.md` says which servers were tried and what each lacks. Prompts are text; nothing is streamed.
+Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on vLLM,
+up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`. Where a server gives
+one choice a request, reply i has a seed made from the prompt's and i. `docs/servers.md` says what servers
+lack.
 """
 
 import asyncio
@@ -33,16 +31,12 @@ from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling
 
 
 class OpenAIProposer:
-    """Samples from the server at `settings.base_url`, which offers its own weights as `settings.model`.
-
-    `models` in place of that are one model with settings of its own, or several: each ticket goes to one
-    of them, drawn by their weights from the ticket's seed.
+    """Samples from the server at `settings.base_url`, or from one of `models`, drawn for each ticket.
 
     `version` is what to sample from (default: the server's own weights, as version 0), `follow` is called
     before every request for the version to use instead; both need a single model. An adapter that the server
-    does not hold is loaded into it, and compared with what was published, before the request is sent again. A
-    version that this proposer has left is unloaded when its last request has ended. Full weights have no name
-    of their own: whoever publishes them loads them.
+    does not hold is loaded into it and compared with what was published; one that this proposer has left is
+    unloaded when its last request has ended.
 
     A request is sent `settings.attempts` times, and for `settings.patience_seconds` where the server is busy,
     failing or not answering in time, after waits of `wait_seconds` that double. `record` is called with every
@@ -104,13 +98,12 @@ class OpenAIProposer:
         """Return the sampled replies; see `Proposer.propose`.
 
         Where the server gives several choices a request, all replies of the ticket are sampled, also when
-        only some are asked for, because that is what makes reply i the same. A prompt that the server will
-        not answer, above all one that is too long for the model, comes back as empty replies whose finish
-        reason is `refused: ...`, unless nothing was answered yet.
+        only some are asked for: that makes reply i the same. A prompt that the server refuses, above all one
+        that is too long, comes back as empty replies whose finish reason is `refused: ...`.
 
         Raises `ServerError` when the server keeps failing, answers outside the protocol, or refuses all;
-        `PolicyError` for a version whose folder is gone and where no prompt fits the model's context;
-        `BudgetError`, before anything is sent, when the run has used its tokens or its money.
+        `PolicyError` where no prompt fits the model's context or a version's folder is gone; `BudgetError`,
+        before anything is sent, when the run has used its tokens or its money.
         """
         check_ticket(prompt, indices)
         check_sampling(sampling)

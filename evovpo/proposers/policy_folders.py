@@ -1,7 +1,6 @@
 """Folders of policy versions: full weights or an adapter, reference log-probabilities, names.
 
-Published folders do not change. A policy folder must have the same path for its server, the trainer and the
-search (one machine, or one volume).
+Published folders do not change, and have the same path for server, trainer and search.
 """
 
 import dataclasses
@@ -46,10 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return the version itself, or for an adapter the full weights that it stands on, under its number.
-
-    Raises `PolicyError` if its configuration names no folder.
-    """
+    """Return the version itself, or for an adapter its base model under its number; raises `PolicyError`."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
@@ -71,9 +67,8 @@ def base_version(version: PolicyVersion) -> PolicyVersion:
 def served_name(version: PolicyVersion, model: str) -> str:
     """Return the name under which a server offers a version, `model` being that of its own weights.
 
-    For an adapter `policy-vNUMBER-DIGEST`: every version has a name of its own, and the digest of its
-    files keeps apart versions of the same number (of two stores, or of a publication that failed). A server
-    that met other weights under one name and path would reuse what it cached (vLLM issue 42125). Raises
+    For an adapter `policy-vNUMBER-DIGEST`: the digest of its files tells apart versions of one number, from
+    two stores or a failed publication, which a server's cache would mix up (vLLM issue 42125). Raises
     `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:
@@ -100,10 +95,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return what was written next to the weights, or None where nothing was (a model from elsewhere).
-
-    Raises `PolicyError` for a file that cannot be read.
-    """
+    """Return what was written beside the weights, or None. Raises `PolicyError` for a damaged file."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

@@ -1,10 +1,7 @@
 """Loads, checks and unloads policy versions on a model server.
 
-Publishing, rolling back and the `openai` proposer share this. A server is believed only after its
-log-probabilities of one fixed text were compared with those the trainer wrote next to the weights
-(`policy.json`): servers were seen to answer 200 and to compute with other weights.
-
-Left out: starting and stopping servers, and moving folders to them.
+A server is believed only after its log-probabilities of one fixed text were compared with those that the
+trainer wrote beside the weights: servers were seen to answer 200 and to compute with other weights.
 """
 
 import contextlib
@@ -65,10 +62,7 @@ class VLLMServer:
         """Without `/v1`."""
 
     def load(self, version: PolicyVersion) -> None:
-        """Load an adapter beside what is loaded; loading it twice changes nothing.
-
-        Raises `PolicyError` if the folder is gone.
-        """
+        """Load an adapter, if it is not loaded. Raises `PolicyError` if its folder is gone."""
         name = served_name(version, self.model)
         path = str(Path(version.path).resolve())
         try:
@@ -91,11 +85,10 @@ class VLLMServer:
     ) -> list[float]:
         """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text, see `WarmUp`.
 
-        They come the way that a search request gets its own, through all that the server has cached: by one
-        request that generates a token behind each prefix. Minus infinity for a token that is not listed.
-
-        `prompt_logprobs` would be shorter, but is computed past the cache, leaves out an adapter of the last
-        layer, and kills a vLLM with adapters that has other requests (vLLM issues 16668, 29955, 51594).
+        One request generates a token behind each prefix, through all that the server has cached, as a search
+        request does. Minus infinity for a token that is not listed. `prompt_logprobs` is computed past the
+        cache, leaves out an adapter of the last layer, and kills a vLLM that is busy (vLLM issues 16668,
+        29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
         body = {

@@ -12,12 +12,9 @@ from evovpo.types import Prompt, Rollout, Sampling
 class ScriptedProposer:
     """Replies with the texts of a script.
 
-    A function `(prompt, index) -> text` makes a proposer without memory. Texts make a queue: the first
-    request for a ticket takes `prompt.rollouts` of them, reply i is the i-th of these, and asking again
-    gives the same replies; `PolicyError` is raised when the queue cannot fill a ticket.
-
-    Rollouts have no tokens, unless `logprob` is given: then every character is a token (its id is its code
-    point) of that log-probability.
+    A function `(prompt, index) -> text` makes a proposer without memory. Texts make a queue: each new ticket
+    takes `prompt.rollouts` of them, and gets the same again; `PolicyError` where they run out. With `logprob`
+    every character is a token of that log-probability (its id is its code point).
     """
 
     def __init__(

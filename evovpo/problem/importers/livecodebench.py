@@ -1,11 +1,9 @@
 """LiveCodeBench: JSON Lines with question_content, starter_code and lists of public and private tests.
 
-The format is that of github.com/LiveCodeBench/LiveCodeBench, code generation (arXiv 2403.07974). Tests are
-`{"input", "output", "testtype"}`. Those of type `functional` hold one JSON argument a line and a JSON result,
-with the function's name in `metadata`; those of type `stdin` hold what is read and printed, and become a
-function from the one text to the other. Private tests are base64 of zlib of a pickled JSON text: the
-unpickler used here makes texts, numbers, lists and dictionaries and refuses to look up any name, so that it
-can run nothing.
+The format is that of github.com/LiveCodeBench/LiveCodeBench, code generation (arXiv 2403.07974). Tests of
+type `functional` hold one JSON argument a line and a JSON result, with the function's name in `metadata`;
+those of type `stdin` become a function from what is read to what is printed. Private tests are base64 of zlib
+of a pickled JSON text: the unpickler here refuses to look up any name, so that it can run nothing.
 """
 
 import ast

@@ -106,10 +106,9 @@ def _listed(rows: Iterable[dict[str, object]]) -> str:
 
 
 def write_suite(loaded: Sequence[ImportedTask | SkippedTask], name: str, out: Path) -> TaskImport:
-    """Write a problem folder for each task that can be used, and `suite.toml`.
+    """Write a problem folder for each task that can be used, and `suite.toml`, to a new or empty folder.
 
-    `out` is a new or empty folder, `name` that of the benchmark. Raises `ProblemError`, having written
-    nothing, for a folder that holds anything, and where no task can be used.
+    Raises `ProblemError`, having written nothing, for a folder in use and where no task can be used.
     """
     check_empty(out)
     kept = [_held_out(task) for task in loaded if isinstance(task, ImportedTask)]

@@ -1,8 +1,7 @@
 """Rewards of an imported task: the share of each objective's tests whose output is right.
 
-`data/tests.json` lists the tests: arguments, the expected text, and the objective that each belongs to.
-Programs are given the arguments alone; this file runs outside of their process. It is copied into the problem
-folders that `evovpo import-tasks` writes, where nothing but the standard library is needed.
+`data/tests.json` lists the tests: arguments, the expected text, and the objective of each. `evovpo
+import-tasks` copies this file, which needs only the standard library, into problem folders.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Reads and writes CSV tables and runs a function on their rows, with Python's standard library only.
 
-`evovpo show --out` writes this text below a program, which then runs without evovpo. So nothing of evovpo is
-imported here, and what is defined begins with `table_`, which a program calls nothing of its own.
+`evovpo show --out` writes this text below a program, which then runs without evovpo. What is defined here
+begins with `table_`, a prefix that no program uses.
 """
 
 import builtins
@@ -31,8 +31,7 @@ def table_names(columns: Iterable[str]) -> dict[str, str]:
 def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]], str]:
     """Return the rows of a CSV file, or of its text, by column, and what separates cells.
 
-    That is the comma, semicolon, tab or bar that splits the first line most. `ValueError` says what is wrong
-    and where.
+    The separator splits the first line most: comma, semicolon, tab or bar. Raises `ValueError`.
     """
     if text is None:
         try:
@@ -109,9 +108,8 @@ def table_cell(value: Any) -> Any:
 
 
 def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
-    """Write the CSV file named first to the second, or print it, empty cells of a column filled.
-
-    That is the one of the name `column` as programs have it, or a new one.
+    """Fill the empty cells of a column, perhaps a new one, of the CSV file named first; write it to the
+    second.
     """
     if len(sys.argv) not in (2, 3):
         sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")

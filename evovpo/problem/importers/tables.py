@@ -82,8 +82,7 @@ def write_rows(
 ) -> None:
     """Write the rows of `table`, of which columns are `changed`, in the form that `out` names, else its own.
 
-    CSV keeps what separates its cells, and a sheet keeps its other cells. What was made becomes no formula.
-    Raises `ProblemError`.
+    CSV keeps its separator, a sheet its other cells; nothing becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -115,8 +114,8 @@ def is_table(name: str | Path) -> bool:
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
     """Return the task of the column `output` (default: the last), and how the rows of the table were used.
 
-    Programs get `inputs` (default: all other columns). Of the distinct rows, in an order drawn with seed 0,
-    those are trained on that come first in their form, and the next ones are held out. Raises `ProblemError`.
+    Programs get `inputs` (default: all other columns). Distinct rows are shuffled with seed 0; the first ones
+    of each form are trained on, the next ones held out. Raises `ProblemError`.
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
@@ -193,8 +192,8 @@ def write_table(
 ) -> tuple[Path, str]:
     """Write the problem of a table, as `table_task` makes it; return its folder, and how the rows were used.
 
-    Without `folder` it is one in `evovpo-out`, named after the table and what the task holds, and used as it
-    is where it is there. Raises `ProblemError`.
+    Without `folder` it is one in `evovpo-out` for this table and task, used again if it is there. Raises
+    `ProblemError`.
     """
     task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")

@@ -1,7 +1,4 @@
-"""Reads an OpenEvolve checkpoint: programs, metrics, parents, islands, prompts and responses.
-
-Files are only read, nothing is run. A damaged file is skipped and named.
-"""
+"""Reads an OpenEvolve checkpoint; nothing is run, and damaged files are skipped and named."""
 
 import errno
 import json
@@ -113,10 +110,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint in the folder `path`, or the latest one below it.
-
-    Raises `ProblemError` if there is none, or none of its programs can be read.
-    """
+    """Return the checkpoint in the folder `path`, or the latest one below it. Raises `ProblemError`."""
     folder = _checkpoint_folder(path)
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}

@@ -9,6 +9,7 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.bundles import unpack
+from evovpo.prompts.program_text import capped
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
 from evovpo.sandbox.forkserver.strict_json import score_of
 from evovpo.sandbox.openings import read_openings
@@ -18,8 +19,8 @@ MESSAGE_CHARACTERS = 1500
 """Longest error text that is kept in a feedback."""
 LOG_CHARACTERS = 500
 """Of what evaluator and candidate printed, how many of the last characters are kept in a feedback."""
-_ARTIFACT_BYTES = 2000
-"""Most bytes of artifacts in a feedback."""
+_ARTIFACT_CHARACTERS = 2000
+"""Most characters of artifacts in a feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """How the sandbox writes such numbers; the faults of the metrics name them already."""
 _EVERY_STAGE = -1e308
@@ -46,10 +47,9 @@ class OpenEvolveEvaluator:
     def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
         """Return the judgement of `program`: its raw metrics, and the vector that they make.
 
-        With `every_stage` there are no thresholds, however badly the program does. A metric that is missing
-        or no finite number has component 0, and the feedback says so. A fault of the candidate or of the
-        evaluator gives the zero vector. A fault of the sandbox gives status `sandbox_error` and no rewards:
-        the caller may try again.
+        With `every_stage` there are no thresholds. A metric that is missing or no finite number has component
+        0. A fault of the candidate or of the evaluator gives the zero vector; one of the sandbox gives status
+        `sandbox_error` and no rewards: the caller may try again.
         """
         problem, thresholds = self.problem, self._folder.thresholds
         if every_stage:
@@ -92,17 +92,18 @@ class OpenEvolveEvaluator:
                 if isinstance(value, str) and value.lower() not in _NOT_FINITE:
                     parts.append(f"{name}: {value[:MESSAGE_CHARACTERS]}")
         if self._folder.artifacts:
-            parts += _artifacts(answer.artifacts)
+            text = "\n".join(f"{name}: {text}" for name, text in answer.artifacts)
+            parts += [capped(text, _ARTIFACT_CHARACTERS)] * bool(text)
         if answer.log.strip():
             parts.append("printed:\n" + _tail(answer.log.strip(), LOG_CHARACTERS))
         return "\n".join(parts)
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return what the sandbox is to run, or None for a program that should be a folder and is not one.
+    """Return what the sandbox is to run: the stages if there are thresholds, else `evaluate`.
 
-    The file has a name that no file next to the evaluator has, because evaluators import it by name. With
-    `thresholds` the stages are called one after another, else `evaluate`.
+    None for a program that should be a folder and is not one. No file beside the evaluator has the name of
+    the program's file, because evaluators import it by name.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -120,8 +121,7 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
     """Give a started evaluator for `problem`; programs cannot read the store.
 
-    Raises `ProblemError` without a folder, `ConfigError` for what cannot be opened, and `SandboxError` if the
-    machine cannot give the configured minimum level.
+    Raises `ProblemError` without a folder, `ConfigError` for what cannot be opened, and `SandboxError`.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")
@@ -134,19 +134,6 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
         openings=read_openings(config.evaluator.allow, Path(problem.folder)),
     ) as sandbox:
         yield OpenEvolveEvaluator(problem, sandbox)
-
-
-def _artifacts(artifacts: Sequence[tuple[str, str]]) -> list[str]:
-    parts: list[str] = []
-    left = _ARTIFACT_BYTES
-    for name, text in artifacts:
-        part = f"{name}: {text}".encode("utf-8", "replace")
-        if len(part) > left:
-            cut = part[: max(0, left - 4)].decode("utf-8", "ignore")
-            return [*parts, f"{cut} ..."] if cut else parts
-        parts.append(part.decode())
-        left -= len(part)
-    return parts
 
 
 def _tail(text: str, characters: int) -> str:

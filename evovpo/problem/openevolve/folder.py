@@ -1,7 +1,4 @@
-"""Finds the evaluator and the initial program in the folder of an OpenEvolve project.
-
-Files are only read and parsed; nothing runs outside the sandbox.
-"""
+"""Finds the evaluator and the initial program in the folder of an OpenEvolve project; nothing is run."""
 
 import hashlib
 import itertools
@@ -50,9 +47,8 @@ class Project(NamedTuple):
 
 
 def is_project(path: Path) -> bool:
-    """True for a folder without `problem.toml` that looks like a project, or a file that can be an evaluator.
-
-    A folder looks so if it has an evaluator, and also if only that is missing: reading it says so.
+    """True for a file that can be an evaluator, and for a folder that looks like a project without
+    `problem.toml`.
     """
     if path.is_file():
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
@@ -78,9 +74,8 @@ def other_settings(path: Path) -> list[str]:
 def read_project(path: Path, initial_program: str | None = None) -> Project:
     """Return the project in the folder `path`, or around the evaluator file `path`.
 
-    `initial_program` is the file or folder of the initial program, in or out of the project; None to look
-    for one of the usual name. Raises `ProblemError` where there is no evaluator or no initial program, where
-    several files could be one, and for files that cannot be read.
+    `initial_program` is the file or folder of the initial program; None to look for one of the usual name.
+    Raises `ProblemError` where evaluator or initial program are missing, ambiguous or unreadable.
     """
     folder = (path.parent if path.is_file() else path).resolve()
     evaluator = path.resolve() if path.is_file() else _the_evaluator(folder)
@@ -109,8 +104,7 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 def content_digest(project: Project) -> str:
     """Return a hash over every file that the evaluator may read, wherever the folder lies.
 
-    Left out are settings (what they change is hashed with the problem), hidden files, caches, pictures,
-    databases, logs and notes: what runs and people leave behind.
+    Left out are settings, which are hashed with the problem, and what runs and people leave behind.
     """
     settings = (own_settings(project.folder), project.metrics)
     files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))

@@ -136,7 +136,7 @@ _REASONS = {
     ),
     "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
     "the time limit bounds an evaluation": "evaluator.cpu_limit",
-    "a feedback has 2,000 bytes of artifacts": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
+    "a feedback shows 2,000 characters of them": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
 """Why keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}

@@ -76,11 +76,10 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics that `metrics.toml` (or the file named by `evaluator.metrics`) declares;
-    without any, `combined_score` alone is searched for, as OpenEvolve does. Bounds that are not declared come
-    from judging the initial program once. `frozen` are problems as the store holds them, oldest first: the
-    bounds of the first one with the same files are used again, so that an evaluator whose numbers vary does
-    not make a new problem each time. Where that whole problem is stored, the initial program is not judged.
+    The objectives are the metrics that `metrics.toml` (or `evaluator.metrics`) declares; without any,
+    `combined_score` alone is searched for, as OpenEvolve does. Bounds that are not declared come from judging
+    the initial program once. `frozen` are stored problems, oldest first: the bounds of the first one with the
+    same files are used again, so that an evaluator whose numbers vary does not make a new problem each time.
 
     Raises `ProblemError` for a directory that cannot be used, `InitialProgramError` for an initial program
     that fails or scores no number, and `SandboxError` if it cannot be run here.
@@ -124,10 +123,7 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return what a version hashes besides the problem: files, declarations, permissions and judging models.
-
-    Declarations are the same for what is not said and for what is usual.
-    """
+    """Return what a version hashes besides the problem: files, declarations, permissions, judging models."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()

@@ -1,7 +1,6 @@
 """Turns an evaluator's metrics into a reward vector in [0, 1].
 
-Raw metrics are stored unchanged. Which metrics count, and their bounds, is in `Problem.evaluator.metrics` and
-so in the problem's version: those declared in `metrics.toml`, else OpenEvolve's `combined_score` or mean.
+Raw metrics are stored unchanged. `Problem.evaluator.metrics` says which metrics count, and their bounds.
 """
 
 import json
@@ -66,10 +65,7 @@ class MetricDeclaration(Section):
 
 
 def suggests_lower(name: str) -> bool:
-    """True if a metric's name reads like something of which less is better: an error, a time, a cost.
-
-    The words of the name decide (`eval_time`, `maxError`); one such as `score` among them turns it round.
-    """
+    """True if the words of a metric's name (`eval_time`, `maxError`) read like an error, a time or a cost."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _COSTS) and not words & _MERITS
 
@@ -105,10 +101,7 @@ def reward(metric: Metric, value: float) -> float:
 
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
-    """Return the vector that `metrics` give, and what is wrong with them.
-
-    A metric that is missing or no finite number has component 0.
-    """
+    """Return the vector that `metrics` give, 0 for one that is missing or not finite, and what is wrong."""
     end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
@@ -124,13 +117,12 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 def learn(
     metrics: Mapping[str, Json], declared: Mapping[str, MetricDeclaration], left_out: Collection[str]
 ) -> tuple[Metric, ...]:
-    """Return the metrics that make the reward vector, from what the initial program scored.
+    """Return the metrics that make the reward vector, from what the initial program scored; perhaps none.
 
-    They are those that are `declared`, in the order of the evaluator; a declared one that it did not return
-    needs bounds. Where none is, it is OpenEvolve's one number: `combined_score`, or under its name the mean
-    that stands for it. Bounds that nobody declared are soft: the initial program has 1/2, and one span better
-    gives 3/4. The span is its value, at least 0.001, and 1 where that is 0, which says nothing of the scale.
-    Empty if nothing counts.
+    They are those that are `declared`; one that the evaluator did not return needs bounds. Where none is, it
+    is `combined_score`, or the mean that stands for it. Bounds that nobody declared are soft: the initial
+    program has 1/2, and one span better gives 3/4. The span is its value, at least 0.001, and 1 where that is
+    0, which says nothing of the scale.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -161,8 +153,7 @@ def _metric(name: str, value: float | None, said: MetricDeclaration) -> Metric:
 def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration], list[str]]:
     """Return what a `metrics.toml` declares of metrics, and what it lists in `allow`; nothing without a file.
 
-    Sections `[metrics.NAME]` hold `low` and `high` (both or neither), `lower_is_better` and `ignore`. Raises
-    `ProblemError` naming the file and all that is wrong.
+    Raises `ProblemError` naming the file and all that is wrong.
     """
     data = {} if file is None else read_toml(Path(file), ProblemError)
     known = ["metrics", "allow"]
@@ -201,10 +192,9 @@ def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
     """Return a `metrics.toml` with bounds and directions for the numbers that programs scored.
 
-    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale; the
-    better one lies a quarter of the way from there to the best value beyond it, so that there is room to
-    improve, but not beyond 0 where no value seen is: errors and times do not get negative. A direction that
-    nobody declared is guessed from the name. A metric without two different values is only a comment.
+    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
+    better one lies a quarter of the way from there beyond the best value, but not beyond 0 where no value is:
+    errors and times do not get negative. A direction that nobody declared is guessed from the name.
     """
     lines = [
         "# Objectives of their own, with bounds from a run: worse end at the 5th percentile, better end 25 %",

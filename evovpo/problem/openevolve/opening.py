@@ -36,9 +36,9 @@ def open_project(
 
     Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
     `none` reads none), `config_file`, `changes`. `frozen` gives the stored problems that `load_openevolve`
-    takes. The evaluator may use what `allow` and `evaluator.allow` grant together. Raises what
-    `load_openevolve` raises, `ConfigError`, and `NotAllowedError` if they do not grant what the project
-    asks for: openings in its `metrics.toml` and, for a run, the servers and keys in its YAML.
+    takes. Raises as that does, `ConfigError`, and `NotAllowedError` if `allow` and `evaluator.allow` do not
+    grant what the project asks for: openings in its `metrics.toml` and, for a run, the servers and keys in
+    its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

@@ -16,7 +16,6 @@ from evovpo.types import Message, Problem, PromptKind
 class OpenEvolvePrompts:
     """A format that uses OpenEvolve's prompt when one answer is to improve one program.
 
-    `settings.openevolve` is the `prompt` section of its configuration; the request seeds its variations.
     Feedback and failed answers appear among its artifacts. Its placeholder `{changes}` is always "Unknown
     changes", because evovpo does not store changes in its form.
     """

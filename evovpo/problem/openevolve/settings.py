@@ -1,8 +1,7 @@
 """Converts OpenEvolve's YAML configuration to settings of evovpo.
 
-OpenEvolve's own loader reads the values, so they keep their meaning. It silently ignores unknown keys, so all
-keys are checked here too: each is listed once in `OpenEvolveSettings.keys`. Secrets are neither stored nor
-shown.
+OpenEvolve's own loader reads the values, and ignores unknown keys, so all keys are checked here too. Secrets
+are neither stored nor shown.
 """
 
 import dataclasses
@@ -77,11 +76,7 @@ _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 
 def read_settings(path: Path) -> OpenEvolveSettings:
-    """Return what the YAML file at `path` says.
-
-    Raises `ConfigError`, naming the file, if it cannot be read, is no YAML, holds no key of OpenEvolve's, or
-    is one that OpenEvolve refuses.
-    """
+    """Return what the YAML file at `path` says. Raises `ConfigError` for a file that is not OpenEvolve's."""
     raw = _raw(path)
     loaded = _loaded(path, raw)
     models = _models(raw, loaded)
@@ -173,10 +168,9 @@ def _size(node: Any, known: dict[int, int]) -> int:
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
-    """Return what OpenEvolve's own loader makes of the file; raises `ConfigError` for what it refuses.
+    """Return what OpenEvolve's own loader makes of the file, without empty values and keys to servers.
 
-    Empty values are left out, which is what they mean, and so are keys to servers: its loader would put them
-    into the configuration.
+    Raises `ConfigError` for what it refuses.
     """
     from openevolve.config import Config
 
@@ -243,10 +237,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[dict[str, Any]]:
-    """Return a table of `[[models]]` for each model of a kind in the file; weights of like ones are added.
-
-    Only what a model has of its own is in its table; the rest it has from `[proposer]` and `[sampling]`.
-    """
+    """Return a `[[models]]` table of each model's own settings; weights of like ones are added."""
     shared = raw.get("llm") or {}
     entries = shared.get(kind) or shared.get("models") or []
     tables: dict[str, dict[str, Any]] = {}
