@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import GONE_STRATEGIES, Config
@@ -15,12 +15,13 @@ from evovpo.runs.choices import choose_format
 from evovpo.runs.group import read_slots
 from evovpo.runs.request import with_originals
 from evovpo.runs.snapshots import kept_search, leave_aside
-from evovpo.search.novelty import BY_MEANING
 from evovpo.search.search import SearchState
 from evovpo.search.snapshot import same_state
 from evovpo.store import Snapshot, Store
-from evovpo.types import ParseStatus, Problem, Program, Prompt, PromptKind, Run, RunPart, RunStatus, Tell
+from evovpo.types import ParseStatus, Problem, Prompt, PromptKind, Run, RunPart, RunStatus, Tell
 
+_READ = attrgetter("text", "program", "token_span", "parse_status", "reason")
+"""What reading a completion again gives of a candidate."""
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
 
@@ -150,9 +151,9 @@ def replay(
             break
         if isinstance(event, Tell):
             if reads_again and event.prompt_id in asked:
-                stored = [_SlotReading(*_READ(judged.candidate)) for judged in event.judged]
+                stored = [_READ(judged.candidate) for judged in event.judged]
                 made = _read_again(search, asked[event.prompt_id], event)
-                if len(made) != len(stored) or not all(map(_agree, stored, made)):
+                if stored != made:
                     raise ReplayError(
                         f"tell (event {number}) holds other candidates than its completion gives: "
                         f"{stored!r:.200}, expected {made!r:.200}; {_CAUSE}"
@@ -191,35 +192,15 @@ def _begin_part(search: SearchState, part: RunPart) -> None:
     search.go_on(settings.search, choose_format(search.problem, settings))
 
 
-class _SlotReading(NamedTuple):
-    """The parsed answer of one slot."""
+def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
+    """Return what `_READ` must give for the candidates of a reply, parsed again just before it is told.
 
-    text: str
-    program: Program | None
-    token_span: tuple[int, int] | None
-    parse_status: ParseStatus
-    reason: str
-
-
-_READ = attrgetter(*_SlotReading._fields)
-
-
-def _agree(stored: _SlotReading, made: _SlotReading) -> bool:
-    """True if a stored slot equals the one parsed again.
-
-    Refusals by embeddings are taken as stored, and so are slots without a reason: earlier versions kept none.
+    Where no reason is stored, none is given: earlier versions kept none.
     """
-    is_refused = stored.parse_status is ParseStatus.REJECTED and stored.reason.startswith(BY_MEANING)
-    if is_refused and made.parse_status is ParseStatus.PARSED:
-        made = made._replace(parse_status=ParseStatus.REJECTED, reason=stored.reason)
-    return stored == (made if stored.reason else made._replace(reason=""))
-
-
-def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[_SlotReading]:
-    """Return the candidates of a reply, parsed again just before it is told."""
-    found: list[_SlotReading] = []
+    found: list[tuple[Any, ...]] = []
     in_reply: set[str] = set()
-    for slot in read_slots(search, prompt, tell.rollout):
+    reasons = [judged.candidate.reason for judged in tell.judged]
+    for place, slot in enumerate(read_slots(search, prompt, tell.rollout)):
         status, reason = ParseStatus.UNPARSED, slot.reason
         if slot.program is not None:
             refusal = search.novelty_fault(prompt.id, slot.program) if prompt.has_model else ""
@@ -230,7 +211,8 @@ def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[_SlotRe
             else:
                 status = ParseStatus.PARSED
                 in_reply.add(slot.program.id)
-        found.append(_SlotReading(slot.text, slot.program, slot.token_span, status, reason))
+        has_reason = any(reasons[place : place + 1])
+        found.append((slot.text, slot.program, slot.token_span, status, reason if has_reason else ""))
     return found
 
 

@@ -7,8 +7,6 @@ from evovpo.search.population import Member
 
 SHINGLE = 5
 """Characters in one shingle."""
-BY_MEANING = "not novel by its embedding"
-"""How the reason begins in stored runs whose refusals came from an embedding model."""
 
 
 @functools.lru_cache(maxsize=8192)
