@@ -104,10 +104,7 @@ def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) ->
     if found.is_new:
         store.add_problem(problem)
         if run_id not in stored:
-            proposed = sum(event.slots for event in events if isinstance(event, Prompt))
-            began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC)
-            islands = 1 + max(program.island for program in checkpoint.programs)
-            store.add_run(foreign_run(store, run_id, problem, began, islands, max(1, proposed)))
+            store.add_run(_run(store, checkpoint, problem, run_id, events))
         told = 0
         for event in events:
             if isinstance(event, Prompt):
@@ -119,25 +116,19 @@ def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) ->
     return found
 
 
-def foreign_run(
-    store: Store, run_id: str, problem: Problem, began: datetime, islands: int = 1, evaluations: int = 1
+def _run(
+    store: Store, checkpoint: Checkpoint, problem: Problem, run_id: str, events: Sequence[Prompt | Tell]
 ) -> Run:
-    """Return the row of a run that was searched elsewhere."""
+    evaluations = max(1, sum(event.slots for event in events if isinstance(event, Prompt)))
+    islands = 1 + max(program.island for program in checkpoint.programs)
     config = Config().changed(
         search={"islands": islands, "evaluations": evaluations},
         proposer={"name": "imported"},
         store={"url": store.name},
     )
-    return Run(
-        id=run_id,
-        problem_id=problem.id,
-        problem_version=problem.version,
-        seed=0,
-        evaluations=evaluations,
-        config_json=config.to_json(),
-        status=RunStatus.RUNNING,
-        created_at=began.isoformat(timespec="seconds"),
-    )
+    began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC).isoformat(timespec="seconds")
+    identity = (run_id, problem.id, problem.version)
+    return Run(*identity, 0, evaluations, config.to_json(), RunStatus.RUNNING, began)
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
