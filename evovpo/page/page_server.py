@@ -128,7 +128,6 @@ def application(source: Source, token: str | None = None, report: LiveReport | N
         **_QUERIES,
         "/api/page": (lambda _: {"report": report is not None}, {}),
         "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
-        "/metrics": (_metrics, {}),
         "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
     }
     routes = [
@@ -233,14 +232,6 @@ def _parsed(name: str, given: str, allowed: Allowed) -> str | int:
             return given
         expected = f"one of {', '.join(allowed)}"
     raise BadRequestError(f"{name} is {given[:40]!r}; expected {expected}")
-
-
-def _metrics(source: Source) -> Response:
-    try:
-        from evovpo.page.metrics import exposition
-    except ImportError as error:
-        return _error(501, f"metrics need prometheus_client ({error}); install it: pip install 'evovpo[ui]'")
-    return Response(exposition(source.store()), media_type="text/plain; version=0.0.4")
 
 
 _COUNT = range(10**9 + 1)

@@ -70,7 +70,7 @@ def run_record(source: Source, run_id: str) -> Record:
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
-    calls, migrations = source.store().call_totals(run_id), _migrations(source, head)
+    calls = source.store().call_totals(run_id)
     policies, summary = sorted(figures.by_policy.items()), figures.summary
     return {
         **_run(source, head, figures),
@@ -80,10 +80,7 @@ def run_record(source: Source, run_id: str) -> Record:
             {"name": name, "rises": [rise._asdict() for rise in thinned(reached)]}
             for name, reached in zip(_names(problem), figures.reached, strict=True)
         ],
-        "islands": [
-            {"island": index, **vars(island), "migrations": migrations}
-            for index, island in sorted(figures.islands.items())
-        ],
+        "islands": [{"island": index, **vars(island)} for index, island in sorted(figures.islands.items())],
         "by_status": _counts(summary.by_status),
         "by_parse_status": _counts(summary.by_parse_status),
         "by_kind": _counts(figures.by_kind),
@@ -281,15 +278,6 @@ def _without_seed(problem_id: str, version: str, config_json: str) -> str:
     config = _config(config_json)
     settings = config_json if config is None else config.model_dump_json(exclude={"run"})
     return content_id(problem_id, version, settings)
-
-
-def _migrations(source: Source, head: RunHead) -> int:
-    """Return how often each island of a run has got programs of its neighbour."""
-    config = _config(head.run.config_json)
-    search = None if config is None else config.search
-    if search is None or search.strategy != "islands" or search.islands == 1 or not search.migration_rate:
-        return 0
-    return source.store().planned_asks(head.run.id) // (search.islands * search.migration_interval)
 
 
 def _grid(

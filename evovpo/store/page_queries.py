@@ -25,7 +25,6 @@ from evovpo.types import (
     MEMORISED,
     Json,
     Prompt,
-    PromptKind,
     Rewards,
     Run,
     RunStatus,
@@ -51,20 +50,6 @@ class RunHead(NamedTuple):
     """As of `CallTotals`."""
     server_tokens: int | None
     """Completion tokens as servers count them; None without a server."""
-
-
-class Totals(NamedTuple):
-    """Counts over a whole store; keys are the words of their columns."""
-
-    runs: dict[tuple[str, ...], int]
-    """By status."""
-    evaluations: dict[tuple[str, ...], int]
-    """By status."""
-    requests: dict[tuple[str, ...], int]
-    """To model servers, by outcome and reason."""
-    programs: int
-    tokens: int
-    """Of completions, where they are counted."""
 
 
 class Browsing(Database):
@@ -163,29 +148,6 @@ class Browsing(Database):
             .order_by(prompts.c.sequence)
         )
         return [dict(row) for row in rows.mappings() if row.replies < row.wanted]
-
-    @reading
-    def planned_asks(self, connection: Connection, run_id: str) -> int:
-        """Return how many asks of a run its strategy planned: all but starting programs, joins and notes."""
-        others = *FREE, PromptKind.JOIN, PromptKind.NOTES
-        planned = select(func.count()).where(prompts.c.run_id == run_id, prompts.c.kind.not_in(others))
-        return connection.scalar(planned) or 0
-
-    @reading
-    def totals(self, connection: Connection) -> Totals:
-        """Return counts over the whole store: the one read here that grows with it."""
-
-        def count(*columns: ColumnElement[str]) -> dict[tuple[str, ...], int]:
-            rows = connection.execute(select(*columns, func.count()).group_by(*columns))
-            return {tuple(map(str, words)): number for *words, number in rows}
-
-        return Totals(
-            count(with_status().subquery().c.status),
-            count(evaluations.c.status),
-            count(calls.c.outcome, calls.c.reason),
-            connection.scalar(select(func.count()).select_from(programs)) or 0,
-            connection.scalar(select(func.sum(rollouts.c.tokens))) or 0,
-        )
 
     @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:

@@ -188,11 +188,11 @@ def loaded_by(
 def importable() -> list[str]:
     """Return the modules that may be imported for their names: no scripts and no problems.
 
-    Nor what needs a package that is not installed here, as Ray, Starlette and Prometheus may be.
+    Nor what needs a package that is not installed here, as Ray and Starlette may be.
     """
     names = [module_name(path) for path in sources("evovpo")]
     skipped = ["__main__", "_problems", "starters", "forkserver"]
-    needs = {"ray": "ray", "page": "starlette", "metrics": "prometheus_client"}
+    needs = {"ray": "ray", "page": "starlette"}
     skipped += [name for name, package in needs.items() if importlib.util.find_spec(package) is None]
     return [
         name

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -55,14 +55,12 @@ from evovpo.page.page_store import Source
 from evovpo.page.read_api import Record
 from evovpo.page.reports import LiveReport, report, table
 from evovpo.reports.pictures import COLOURS
+from evovpo.runs.replay import rebuild
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
-from evovpo.search.strategies.islands import Islands
 from evovpo.store import Store, rises
 from evovpo.types import (
-    Call,
-    CallOutcome,
     EvaluatorFolder,
     EvaluatorMode,
     Feature,
@@ -313,49 +311,6 @@ def test_a_health_check_asks_whether_the_store_can_be_read(
         assert "no such store" in get(gone, "/healthz", 503)["error"]
 
 
-def test_metrics_are_what_the_store_holds(any_client: TestClient, url: str) -> None:
-    parser = pytest.importorskip("prometheus_client.parser", reason="metrics need the extra ui")
-
-    def metrics() -> dict[tuple[str, ...], float]:
-        answer = any_client.get("/metrics")
-        assert (answer.status_code, answer.headers["content-type"]) == (
-            200,
-            "text/plain; version=0.0.4; charset=utf-8",
-        )
-        families = parser.text_string_to_metric_families(answer.text)
-        return {
-            (one.name.removeprefix("evovpo_"), *one.labels.values()): one.value
-            for family in families
-            for one in family.samples
-        }
-
-    found = metrics()
-    assert ("served_policy_version",) not in found
-    with Store.open(url) as store:
-        judged = Counter(row["status"] for row in store.query("SELECT status FROM evaluations"))
-        counts = store.query(
-            "SELECT (SELECT COUNT(*) FROM programs) AS p, (SELECT SUM(tokens) FROM rollouts) AS t"
-        )
-        assert {key[1]: value for key, value in found.items() if key[0] == "evaluations_total"} == judged
-        assert (found["programs_total",], found["completion_tokens_total",]) == (
-            counts[0]["p"],
-            counts[0]["t"],
-        )
-        assert {key: value for key, value in found.items() if key[0] == "runs"} == {("runs", "running"): 1}
-        prompt = next(one for one in HISTORY if not isinstance(one, Tell))
-        for reason in ("timeout", "timeout", ""):
-            outcome = CallOutcome.RETRIED if reason else CallOutcome.OK
-            store.add_call(Call("run-a", prompt.id, 1, "m", outcome, reason, 1, 2, None, 0.5))
-        store.set_run_status("run-a", RunStatus.SOLVED, None)
-        store.add_policy_version(PolicyVersion(3, None, "built-in"))
-        store.serve(3)
-    later = metrics()
-    assert later["requests_total", "retried", "timeout"] == 2
-    assert later["requests_total", "ok", ""] == 1
-    assert later["served_policy_version",] == 3
-    assert {key: value for key, value in later.items() if key[0] == "runs"} == {("runs", "solved"): 1}
-
-
 def test_policies_come_with_their_trainings(any_client: TestClient, url: str) -> None:
     with Store.open(url) as store:
         store.add_policy_version(
@@ -391,31 +346,21 @@ def test_what_was_told_since_is_in_the_next_answer(any_client: TestClient, url: 
     assert [one["length"] for one in more] == sorted(one["length"] for one in more)
 
 
-def test_islands_have_their_migrations_and_programs_their_cells(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    searched, migrate = list[Islands](), Islands._migrate
-
-    def counted(self: Islands, rng: Any) -> None:
-        searched.append(self)
-        migrate(self, rng)
-
-    monkeypatch.setattr(Islands, "_migrate", counted)
+def test_programs_have_their_cells(tmp_path: Path) -> None:
     features = (Feature("length", (40.0, 80.0)), Feature(f"reward:{TOY.objectives[0].name}", bins=3))
     search = {"evaluations": 80, "rollouts": 2, "islands": 2, "migration_interval": 3, "in_flight": 1}
     search |= {"stop_when_solved": False}
     settings = Config().changed(search=search, proposer={"name": "random"})
     with Store.open(str(tmp_path / "runs.db")) as store:
         start(RunRequest(replace(TOY, features=features), settings, run_id="cells"), store)
+        population = rebuild("cells", store).search.population
     with asking(str(tmp_path / "runs.db")) as client:
-        islands = get(client, "/api/runs/cells")["islands"]
         found = get(client, "/api/runs/cells/programs?sort=-order")
-    assert {island["migrations"] for island in islands} == {len(searched)}
-    grid = searched[0].population.grid
+    grid = population.grid
     assert [axis["name"] for axis in found["axes"]] == [feature.name for feature in features]
     assert [tuple(axis["edges"]) for axis in found["axes"]] == list(grid.edges)
     cells = {one["program_id"]: tuple(one["cell"]) for one in found["programs"]}
-    members = [member for island in searched[0].population.islands for member in island.members]
+    members = [member for island in population.islands for member in island.members]
     assert {member.program_id: grid.cell(member) for member in members}.items() <= cells.items()
     assert len(set(cells.values())) > 2
 
