@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _BUDGET = ("--evaluations", "-n", "--iterations", "-i")
 
-_GROUP = 8
-"""Completions of a prompt that a trainer compares, unless `search.rollouts` says how many."""
-
 
 @app.command("evolve", rich_help_panel="Runs")
 def evolve(
@@ -71,10 +68,6 @@ def evolve(
         ),
     ] = None,
     seed: Annotated[int | None, option("S", "Random seed.", default="0", min=0)] = None,
-    seeds: Annotated[
-        str | None,
-        option("S-T", "Run once for each of these seeds, such as 0-4 or 0,3,7, and compare them."),
-    ] = None,
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -111,8 +104,6 @@ def evolve(
     ] = None,
     output_dir: options.OutputDir = None,
     openevolve_config: options.OpenEvolveConfig = None,
-    metrics: options.MetricsFile = None,
-    initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
@@ -124,9 +115,6 @@ def evolve(
             *("--from", "--checkpoint"),
         ),
     ] = None,
-    for_training: Annotated[
-        bool, typer.Option("--for-training", help="Sample each prompt of an OpenEvolve project as a group.")
-    ] = False,
     serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -140,21 +128,16 @@ def evolve(
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
-    from evovpo.experiments.toml_reader import parse_seeds
     from evovpo.problem.importers.tables import is_table
-    from evovpo.reports.run_report import repeats_json, repeats_table
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.run import start
-    from evovpo.runs.stored import stored_run
 
-    if seed is not None and seeds is not None:
-        raise ConfigError("--seed and --seeds are both given; expected one of them: leave one out")
     if secondary_model is not None:
         raise ConfigError(_two_models(model or "NAME", secondary_model))
+    initial_program = None
     if evaluator is not None:
-        initial_program, problem_name = Path(problem_name).resolve(), str(evaluator)
-    numbers = () if seeds is None else parse_seeds(seeds)
+        initial_program, problem_name = problem_name, str(evaluator)
     given = {
         "search.evaluations": evaluations,
         "run.seed": seed,
@@ -162,15 +145,10 @@ def evolve(
         "proposer.name": "openai" if proposer is None and base_url is not None else proposer,
         "proposer.model": model,
         "proposer.base_url": base_url,
-        "evaluator.metrics": metrics,
         "evaluator.initial_program": initial_program,
         "run.origin": origin,
         "search.target": target,
     }
-    if for_training:
-        group = _GROUP
-        overrides = [f"search.rollouts={group}", *(overrides or ())]
-        say(f"note: for training, groups of {group} completions a prompt (search.rollouts)", stderr=True)
     changes = settings(overrides, given)
     request = granting(
         lambda words: shown_opening(
@@ -197,22 +175,9 @@ def evolve(
                 request = replace(request, config=request.config.changed(run=run))
             request, note = with_origin(request, store)
             say(f"note: {note}", stderr=True)
-        requests = [
-            replace(request, config=request.config.changed(run={"seed": number})) for number in numbers
-        ] or [request]
-        found = [_watched(store, waiting, partial(start, one, store)) for one in requests]
-        if not numbers:
-            table = Path(problem_name) if is_table(problem_name) else None
-            _finish(store, as_json, found[0], table, output, output_dir)
-            return
-        for outcome in found:
-            _write_files(store, stored_run(store, outcome.run), output_dir and output_dir / outcome.run)
-        repeats = dict(zip(numbers, found, strict=True))
-        if as_json:
-            print_json(repeats_json(repeats))
-            return
-        show_answer(repeats_table(repeats))
-        say(f"\nLineage and curve:  evovpo show RUN{store_option(store)}")
+        outcome = _watched(store, waiting, partial(start, request, store))
+        table = Path(problem_name) if is_table(problem_name) else None
+        _finish(store, as_json, outcome, table, output, output_dir)
 
 
 @app.command("resume", rich_help_panel="Runs")

@@ -61,14 +61,6 @@ OpenEvolveConfig = Annotated[
         "FILE", "Same as --config FILE.yaml; [bold]none[/bold] ignores the project's own config.yaml too."
     ),
 ]
-MetricsFile = Annotated[
-    Path | None,
-    option(
-        "FILE",
-        "Of an OpenEvolve project, which metrics are objectives ([bold]evovpo check --bounds[/bold]).",
-        resolve_path=True,
-    ),
-]
 Allow = Annotated[
     list[str] | None,
     option(
@@ -77,10 +69,6 @@ Allow = Annotated[
         "write=PATH, path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; may be given "
         "several times.",
     ),
-]
-InitialProgram = Annotated[
-    Path | None,
-    option("FILE", "Of an OpenEvolve project, which program (or folder) to begin with.", resolve_path=True),
 ]
 OutputDir = Annotated[
     Path | None,

@@ -156,8 +156,6 @@ def check(
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
     openevolve_config: options.OpenEvolveConfig = None,
-    metrics: options.MetricsFile = None,
-    initial_program: options.InitialProgram = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
@@ -187,8 +185,7 @@ def check(
     from evovpo.reports.run_tables import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
 
-    given = {"evaluator.metrics": metrics, "evaluator.initial_program": initial_program}
-    changes = settings(overrides, {"store.url": store_url, **given})
+    changes = settings(overrides, {"store.url": store_url})
     if prompts:
         asked = open_request(path, config_file, changes, openevolve_config, output=output, columns=columns)
         _show_prompts(asked)

@@ -1,7 +1,6 @@
-"""The report of a run, or of several seeds: outcome, best program, lineage, curve; also as JSON."""
+"""The report of a run: outcome, best program, lineage, curve; also as JSON."""
 
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 
@@ -13,7 +12,7 @@ from evovpo.analysis.scores import Scored, combined_curve, only_failures, score_
 from evovpo.config import Config
 from evovpo.reports.run_curve import curve_lines
 from evovpo.reports.run_tables import judgement_table, lineage_table, misses_view
-from evovpo.reports.text import calls_text, counted, plain_table, printable, program_view, reward_text, right
+from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
 from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows
 from evovpo.store import RunSummary, solved_at
 from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Trust
@@ -235,55 +234,3 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "curve": [{key: getattr(point, key) for key in point_keys} for point in view.summary.curve],
         **metrics,
     }
-
-
-def repeats_table(repeats: Mapping[int, Outcome]) -> Table:
-    """Return a row for each seed, below them the means and the deviation of the best, and who ended early."""
-    outcomes = list(repeats.values())
-    mean, deviation = _best(outcomes)
-    scored = next((outcome.score_name for outcome in outcomes if outcome.score is not None), "")
-    figure = "{:.6g}".format if scored else reward_text
-    spread = figure(mean) + ("" if deviation is None else f" ± {deviation:.3f}")
-    solved = sum(outcome.solved and not outcome.is_memorised for outcome in outcomes)
-    names = ("evaluations", "executed")
-    counts = {name: statistics.fmean(getattr(one, name) for one in outcomes) for name in names}
-    table = plain_table(
-        Column("seed", "mean" if deviation is None else "mean ± std", no_wrap=True),
-        Column("run", no_wrap=True),
-        Column("solved", f"{solved} of {len(outcomes)}", no_wrap=True),
-        right(f"best {scored or 'mean reward'}", footer=spread),
-        *(right(name, footer=f"{mean:.0f}", no_wrap=True) for name, mean in counts.items()),
-        show_footer=True,
-    )
-    for seed, outcome in repeats.items():
-        end = "memorised" if outcome.is_memorised else "yes" if outcome.solved else "no"
-        cells = (seed, outcome.run, end, figure(outcome.best))
-        table.add_row(*map(str, (*cells, outcome.evaluations, outcome.executed)))
-    if ends := [f"seed {seed} ended early: {one.stopped}" for seed, one in repeats.items() if one.stopped]:
-        table.caption, table.caption_justify = Text("\n".join(ends)), "left"
-    return table
-
-
-def repeats_json(repeats: Mapping[int, Outcome]) -> dict[str, Json]:
-    """Return for machines what `repeats_table` shows.
-
-    `std_of_best` is the sample standard deviation, null for one run; `solved` counts the same runs as
-    `solved_train`, and `solved_heldout` is null where the problem has no held-out rows.
-    """
-    solved = sum(outcome.solved_train for outcome in repeats.values())
-    heldout = [outcome.solved_heldout for outcome in repeats.values()]
-    mean, deviation = _best(list(repeats.values()))
-    return {
-        "runs": [{"seed": seed, **outcome_json(outcome)} for seed, outcome in repeats.items()],
-        "solved": solved,
-        "solved_train": solved,
-        "solved_heldout": None if None in heldout else sum(map(bool, heldout)),
-        "mean_of_best": mean,
-        "std_of_best": deviation,
-    }
-
-
-def _best(outcomes: Sequence[Outcome]) -> tuple[float, float | None]:
-    """Return mean and sample standard deviation (n - 1 below) of the best programs; one run has none."""
-    best = [outcome.best for outcome in outcomes]
-    return statistics.fmean(best), statistics.stdev(best) if len(best) > 1 else None

@@ -85,7 +85,7 @@ def open_request(
     config = Config.load(config_file, changes)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
         option = "--openevolve-config" if yaml else "--allow (evaluator.allow)"
-        option = "--initial-program" if config.evaluator.initial_program else option
+        option = "evaluator.initial_program" if config.evaluator.initial_program else option
         raise ConfigError(f"{option} is for OpenEvolve projects, and {name} is none; leave it out")
     return RunRequest(load_problem(path), config, remarks=remarks)
 

@@ -34,7 +34,10 @@ VIEWS = {
 """Name of a picture -> address of a view."""
 SIZES = {"wide": (1400, 900), "narrow": (390, 844)}
 PROBLEM = "strings/name-short-form"
-RUNS = (["--seeds", "1-4", "-n", "150"], ["-n", "300", "--set", "search.stop_when_solved=false"])
+RUNS = (
+    *(["--seed", str(seed), "-n", "150"] for seed in range(1, 5)),
+    ["-n", "300", "--set", "search.stop_when_solved=false"],
+)
 
 
 def main() -> None:

@@ -94,7 +94,7 @@ def test_an_evaluator_of_another_name_and_programs_of_other_kinds_are_found(tmp_
         ({"evaluator.py": PLAIN}, "expected an initial program"),
         (
             {"evaluator.py": PLAIN, "initial_program.py": PROGRAM, "initial_program.rs": ""},
-            "found initial_program.py, initial_program.rs; name one with --initial-program, or move",
+            "initial_program.rs; name one with --set evaluator.initial_program=FILE, or move all",
         ),
         (
             {"a.py": PLAIN, "b.py": PLAIN, "initial_program.py": PROGRAM},

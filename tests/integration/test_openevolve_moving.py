@@ -86,12 +86,7 @@ def test_iterations_are_model_calls_and_prompts_show_the_best_program(
         last = bodies[-1]["messages"][-1]["content"]
         assert "return 2.0" in last
         bodies.clear()
-        training = command(*many, "--for-training", "-n", "8", "--seed", "1", "--set", "sandbox.workers=1")
-        assert training.code == 0, training.err
-        assert [body["n"] for body in bodies] == [8]
-        assert "for training, groups of 8 completions a prompt (search.rollouts)" in training.err
-        bodies.clear()
-        four = command(*many, "--for-training", "-n", "4", "--seed", "2", "--set", "search.rollouts=4")
+        four = command(*many, "-n", "4", "--seed", "2", "--set", "search.rollouts=4")
         assert four.code == 0, four.err
         assert [body["n"] for body in bodies] == [4]
 
@@ -121,10 +116,10 @@ def test_of_several_initial_programs_one_is_named(tmp_path: Path, capsys: pytest
     folder = write_project(tmp_path / "p", FILES | {"initial_program.rs": "fn main() {}\n"})
     command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/runs.db"
     refused = command("check", folder)
-    assert (refused.code, "name one with --initial-program" in refused.err) == (2, True)
+    assert (refused.code, "name one with --set evaluator.initial_program" in refused.err) == (2, True)
     start = tmp_path / "start.py"
     start.write_text(BETTER)
-    named = ("--initial-program", start)
+    named = ("--set", f"evaluator.initial_program={start}")
     checked = command("check", folder, *named, "--store", url)
     assert checked.code == 0, checked.err
     assert "0.75" in checked.out  # what BETTER scores
@@ -156,7 +151,7 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
     assert (version != problem()[0], suffix) == (True, ".rs")
     with pytest.raises(ProblemError, match=r"gone.py: cannot be read: No such file"):
         problem(f"evaluator.initial_program={tmp_path / 'gone.py'}")
-    with pytest.raises(ConfigError, match=r"--initial-program is for OpenEvolve projects, and strings/"):
+    with pytest.raises(ConfigError, match=r"initial_program is for OpenEvolve projects, and strings/"):
         open_request("strings/date-to-iso", None, Config.read_changes([f"evaluator.initial_program={start}"]))
 
 
@@ -165,7 +160,7 @@ def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.Capt
     yaml, bounds = tmp_path / "other.yaml", tmp_path / "bounds.toml"
     yaml.write_text("prompt: {system_message: Guess four.}\n")
     bounds.write_text("[metrics.combined_score]\nlow = 0.0\nhigh = 0.5\n")
-    options = ("--openevolve-config", yaml, "--metrics", bounds)
+    options = ("--openevolve-config", yaml, "--set", f"evaluator.metrics={bounds}")
     answer = shell.Shell(capsys)("check", folder, "--prompts", *options)
     assert answer.code == 0, answer.err
     assert "Guess four." in answer.out
@@ -390,7 +385,7 @@ def test_a_folder_where_one_file_is_wanted_is_named(
     refused = shell.Shell(capsys)("check", write_project(tmp_path / "tsp", files))
     assert refused.code == 3
     assert "judging the initial program" in refused.err
-    assert "the evaluator takes one file: name that with --initial-program FILE" in refused.err
+    assert "the evaluator takes one file: name that with --set evaluator.initial_program=FILE" in refused.err
 
 
 def test_what_a_prompt_only_showed_comes_from_this_run(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def _initial(folder: Path, evaluator: str) -> Path:
             names = ", ".join(path.name for path in found)
             raise ProblemError(
                 f"{folder}: expected one initial program, found {names}; name one with "
-                "--initial-program, or move all but one out of the folder"
+                "--set evaluator.initial_program=FILE, or move all but one out of the folder"
             )
     raise ProblemError(
         f"{folder}: expected an initial program (initial_program.*, init_program.*, initial_*.* or a folder "

@@ -235,7 +235,7 @@ def _what_it_lacks(initial: Evaluation, config: Config) -> str:
     if "IsADirectoryError" in initial.feedback or "Is a directory" in initial.feedback:
         return (
             "the folder initial_program/ is taken for a program of several files, and the evaluator takes "
-            "one file: name that with --initial-program FILE"
+            "one file: name that with --set evaluator.initial_program=FILE"
         )
     return what_is_missing(initial.feedback, config.evaluator.allow)
 

@@ -49,6 +49,9 @@ def open_project(
         own = base.get(section)
         base[section] = usual | (own if isinstance(own, dict) else {})
     config = Config.load(config_file, changes, base, f"{file}, as settings here")
+    named = {key: getattr(config.evaluator, key) for key in ("metrics", "initial_program")}
+    files = {key: str(Path(file).resolve()) for key, file in named.items() if file}
+    config = config.changed(evaluator=files)
     project = read_project(path, config.evaluator.initial_program)
     metrics = config.evaluator.metrics or project.metrics
     wanted, own = read_metrics(metrics)[1], given.evaluator.allow
