@@ -156,29 +156,27 @@ def _dedented(lines: Sequence[str]) -> list[str]:
 
 
 def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
-    """Return what a text that is not there is instead, with the lines that come nearest."""
+    """Return what a text that is not there is instead, with the line that comes nearest."""
     wanted = [line.strip() for line in search]
-    best, where, start = 0, "", 0
-    for path, lines in files.items():
-        bare = [line.strip() for line in lines]
-        for at in range(len(bare)):
-            pairs = zip(wanted, bare[at:], strict=False)
-            same = sum(bool(line) and line == other for line, other in pairs)
-            if same > best:
-                best, where, start = same, path, at
-    if best:
-        found = [*files[where][start : start + len(search)], *[""] * len(search)]
-        for offset, line in enumerate(search):
-            if line.strip() != found[offset].strip():
-                place = f"{start + offset + 1}{_in_file(where)}"
-                there, ours = found[offset].strip()[:_SHOWN], line.strip()[:_SHOWN]
-                return f"not in the program; nearest is line {place}, {there!r} where SEARCH has {ours!r}"
-        return f"indented otherwise than line {start + 1}{_in_file(where)} and following"
-    first = next(line for line in wanted if line)
-    for path, lines in files.items():
-        bare = [line.strip() for line in lines]
-        for close in difflib.get_close_matches(first, bare, n=1):
-            place = f"{bare.index(close) + 1}{_in_file(path)}"
+    bare = {path: [line.strip() for line in lines] for path, lines in files.items()}
+
+    def same(place: tuple[str, int]) -> int:
+        """Return how many of the lines wanted stand at a place."""
+        pairs = zip(wanted, bare[place[0]][place[1] :], strict=False)
+        return sum(bool(line) and line == other for line, other in pairs)
+
+    path, start = best = max(((path, at) for path in bare for at in range(len(bare[path]))), key=same)
+    if same(best):
+        found = bare[path][start : start + len(wanted)]
+        for at, (line, there) in enumerate(itertools.zip_longest(wanted, found, fillvalue=""), start + 1):
+            if line != there:
+                place = f"{at}{_in_file(path)}, {there[:_SHOWN]!r} where SEARCH has {line[:_SHOWN]!r}"
+                return f"not in the program; nearest is line {place}"
+        return f"indented otherwise than line {start + 1}{_in_file(path)} and following"
+    first = next(filter(None, wanted))
+    for path, lines in bare.items():
+        for close in difflib.get_close_matches(first, lines, n=1):
+            place = f"{lines.index(close) + 1}{_in_file(path)}"
             return f"not in the program; nearest is line {place}, {close[:_SHOWN]!r}"
     return f"not in the program, nor anything like {first[:_SHOWN]!r}"
 

@@ -81,19 +81,12 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
     """Raise `SearchError` unless `indices` are distinct reply numbers of a ticket that a model answers."""
-    if not prompt.has_model:
+    known = range(prompt.rollouts)
+    if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(
-            f"prompt {prompt.id} is a {prompt.kind} ticket; its replies are prompt.proposals: judge them "
-            "without a proposer"
+            f"prompt {prompt.id} is a {prompt.kind} ticket with replies 0 to {prompt.rollouts - 1}, not "
+            f"{list(indices)}; ask a model for distinct ones, and for none where proposals are given"
         )
-    outside = [index for index in indices if not 0 <= index < prompt.rollouts]
-    if outside:
-        raise SearchError(
-            f"prompt {prompt.id} has replies 0 to {prompt.rollouts - 1}, not {outside[0]}; "
-            "ask for indices in range(prompt.rollouts)"
-        )
-    if len(set(indices)) < len(indices):
-        raise SearchError(f"indices of prompt {prompt.id} repeat: {list(indices)}; ask for each reply once")
 
 
 def check_sampling(sampling: Sampling) -> None:

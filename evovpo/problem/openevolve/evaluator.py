@@ -18,7 +18,7 @@ from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Pr
 MESSAGE_CHARACTERS = 1500
 """Longest error text that is kept in a feedback."""
 LOG_CHARACTERS = 500
-"""Of what evaluator and candidate printed, how many of the last characters are kept in a feedback."""
+"""Of what evaluator and candidate printed, in a feedback."""
 _ARTIFACT_CHARACTERS = 2000
 """Most characters of artifacts in a feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
@@ -84,7 +84,7 @@ class OpenEvolveEvaluator:
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
         """Return the feedback for a model besides the numbers, each part cut to size; untrusted text."""
-        detail = _tail(answer.detail, MESSAGE_CHARACTERS)
+        detail = capped(answer.detail, MESSAGE_CHARACTERS)
         parts = [f"{answer.status}: {detail}" if detail else str(answer.status)]
         if answer.status is Status.OK:
             parts = [*faults]
@@ -95,7 +95,7 @@ class OpenEvolveEvaluator:
             text = "\n".join(f"{name}: {text}" for name, text in answer.artifacts)
             parts += [capped(text, _ARTIFACT_CHARACTERS)] * bool(text)
         if answer.log.strip():
-            parts.append("printed:\n" + _tail(answer.log.strip(), LOG_CHARACTERS))
+            parts.append("printed:\n" + capped(answer.log.strip(), LOG_CHARACTERS))
         return "\n".join(parts)
 
 
@@ -134,7 +134,3 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
         openings=read_openings(config.evaluator.allow, Path(problem.folder)),
     ) as sandbox:
         yield OpenEvolveEvaluator(problem, sandbox)
-
-
-def _tail(text: str, characters: int) -> str:
-    return text if len(text) <= characters else "... " + text[-(characters - 4) :]

@@ -296,10 +296,6 @@ def _remarks(
             f"bounds of {', '.join(soft)} were learned from the initial program; declare them in metrics.toml"
             " (`evovpo check --bounds RUN` suggests some)"
         )
-    if len(problem.objectives) == 1 and not problem.has_one_score:
-        yield "one metric only; search and training then see one number, not a vector"
-    if COMBINED in metrics and number(metrics[COMBINED]) is None:
-        yield f"{COMBINED} of the initial program is no finite number; reports go by the mean reward then"
     if problem.trust is Trust.LOW:
         yield (
             "low trust: evaluator and candidate share a process, so a program can forge its metrics; check"
