@@ -18,7 +18,17 @@ from evovpo.runs.snapshots import kept_search, leave_aside
 from evovpo.search.search import SearchState
 from evovpo.search.snapshot import same_state
 from evovpo.store import Snapshot, Store
-from evovpo.types import ParseStatus, Problem, Prompt, PromptKind, Run, RunPart, RunStatus, Tell
+from evovpo.types import (
+    ParseStatus,
+    Problem,
+    Prompt,
+    PromptKind,
+    Run,
+    RunPart,
+    RunStatus,
+    Tell,
+    content_id,
+)
 
 _READ = attrgetter("text", "program", "token_span", "parse_status", "reason")
 """What reading a completion again gives of a candidate."""
@@ -43,7 +53,12 @@ def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
     """Return the search of a run before its first ask."""
     settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
-    return SearchState(problem, settings, made_by, run.id, run.seed, language)
+    return SearchState(problem, settings, made_by, run.id, search_seed(problem, run.seed), language)
+
+
+def search_seed(problem: Problem, seed: int) -> int:
+    """Return the seed of a search: runs of several problems with one `seed` are independent draws."""
+    return int(content_id(problem.id, str(seed)), 16)
 
 
 def rebuild(

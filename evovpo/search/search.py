@@ -124,8 +124,7 @@ class SearchState(Standing):
         `prompt.rollouts` completions of `prompt.messages` is told as a reply of its own, with
         `prompt.answers` candidates (none for notes). Ask no further while `is_ready` is false.
         """
-        sequence = len(self.tickets)
-        rng = np.random.default_rng([self._seed, sequence])
+        rng = self._generator()
         if not self.tickets:
             return self.tickets.issue(
                 PromptKind.SEED, rng, self.tells, answers=0, proposals=self.problem.seeds
@@ -141,7 +140,7 @@ class SearchState(Standing):
         if noted:
             return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
         self.notes.asks += 1
-        plan = self._strategy.plan(rng, lambda stream: np.random.default_rng([self._seed, sequence, stream]))
+        plan = self._strategy.plan(rng, self._generator)
         answers = min(self.config.answers, remaining)
         rollouts = min(self._rollouts, remaining // answers)
         return self._prompt(plan, rng, rollouts, answers)
@@ -159,7 +158,7 @@ class SearchState(Standing):
         if program.id in self._shortened or not variants:
             return None
         self._shortened.add(program.id)
-        rng = np.random.default_rng([self._seed, len(self.tickets)])
+        rng = self._generator()
         return self.tickets.issue(
             *(PromptKind.SHORTEN, rng, self.tells),
             answers=0,
@@ -171,6 +170,10 @@ class SearchState(Standing):
         """Hold the next ticket as an earlier version's search made it; its replies are told as usual."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
+
+    def _generator(self, *stream: int) -> np.random.Generator:
+        """Return the generator of the next ask, or of one more stream of it."""
+        return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return whether its programs were kept.
@@ -211,7 +214,7 @@ class SearchState(Standing):
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
         """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        chance = np.random.default_rng([self._seed, len(self.tickets), 4])  # stream 1 is of strategies
+        chance = self._generator(4)  # stream 1 is of strategies
         parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
         shown = defaultdict[ParentRole, list[ShownProgram]](list)
         for item in parents:

@@ -50,7 +50,7 @@ def specialist(view: View, rng: np.random.Generator) -> Plan | None:
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
     """Improve the best program of the cell explored least, of equals the newest.
 
-    Without axes: the best of the island under a random weighting of the components, or one by rank.
+    Without axes: a program of the island by lexicase selection over the components, or one by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -58,7 +58,7 @@ def explore(view: View, rng: np.random.Generator) -> Plan | None:
         population.visits[cell] += 1
         return _improve(population.cells[cell], island.index)
     if len(view.standing.problem.objectives) > 1 and island.members:
-        return _improve(best_weighted(island, rng), island.index)
+        return _improve(by_lexicase(island, rng), island.index)
     return _improve(by_rank(island.members, rng), island.index)
 
 
@@ -93,7 +93,7 @@ def fresh(view: View, rng: np.random.Generator) -> Plan | None:
         return _improve(seeds[rng.integers(len(seeds))], island.index) if seeds else None
     only = None
     if problem.is_by_example and island.members and rng.random() < FOCUSED:
-        rewards = best_weighted(island, rng).rewards
+        rewards = by_lexicase(island, rng).rewards
         failed = [row for row, value in enumerate(rewards) if value < 1.0]
         only = failed if 2 <= len(failed) < len(rewards) else None
     return Plan(only=only, island=island.index)
@@ -118,10 +118,16 @@ WAYS = {
 }
 
 
-def best_weighted(island: Island, rng: np.random.Generator) -> Member:
-    """Return the member with the most w . r for a random w ~ Dirichlet(1) (VPO, arXiv 2605.22817)."""
-    weights_D = rng.dirichlet(np.ones(island.rewards_N_D.shape[1]))
-    return island.members[int((island.rewards_N_D @ weights_D).round(12).argmax())]
+def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
+    """Return a member by lexicase selection (Helmuth et al. 2015), of equals the first by rank.
+
+    The components come in random order; each keeps only the members that are best at it.
+    """
+    left_N = np.arange(len(island.members))
+    for component in rng.permutation(island.rewards_N_D.shape[1]):
+        column_N = island.rewards_N_D[left_N, component]
+        left_N = left_N[column_N == column_N.max()]
+    return island.members[int(left_N[0])]
 
 
 def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:

@@ -152,7 +152,7 @@ def test_a_snapshot_that_the_rows_after_it_do_not_follow_is_ignored_with_one_lin
     loop: Stored, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop.steps(12)
-    other = Loop(SETTINGS.search, run="one")
+    other = Loop(SETTINGS.search, seed=1, run="one")
     while other.search.tells < loop.search.tells:
         other.step(random_writer(9, pool=90))
     loop.store.keep_snapshot(snapshot_of(other.search))

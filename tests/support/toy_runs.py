@@ -12,6 +12,7 @@ from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import rollout_id
+from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState
 from evovpo.store import Store
@@ -128,7 +129,9 @@ class Loop:
     ) -> None:
         self.problem = problem
         self.format = ExpressionFormat(problem)
-        self.search = SearchState(problem, config, self.format, run, seed, join_language(problem))
+        self.search = SearchState(
+            problem, config, self.format, run, search_seed(problem, seed), join_language(problem)
+        )
         self.judged: list[str] = []
         self.asked: list[Prompt] = []
         self.told: list[Tell] = []

@@ -585,3 +585,11 @@ def test_a_whole_search_comes_out_as_the_golden_file_says() -> None:
     assert len(events) == len(stored)
     kinds = Counter(event.get("kind") for event in stored)
     assert min(kinds[kind] for kind in ("root", "mutate", "join", "seed")) > 0
+
+
+def test_runs_of_two_problems_with_one_seed_are_independent_draws() -> None:
+    seeds = []
+    for problem in (PROBLEM, dataclasses.replace(PROBLEM, id="other")):
+        loop = Loop(problem=problem)
+        seeds.append([loop.ask().seed for _ in range(3)])
+    assert not set(seeds[0]) & set(seeds[1])

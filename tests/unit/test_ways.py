@@ -208,9 +208,10 @@ def test_explore_visits_all_cells_as_often() -> None:
     assert set(counts.values()) == {10}
 
 
-def test_without_axes_explore_weighs_the_components_at_random() -> None:
+def test_without_axes_explore_is_lexicase_selection() -> None:
     scene = Scene(islands=2)
-    for text in ("0.8 0.2 # left", "0.2 0.8 # right", "0.4 0.4 # never"):
+    # The last has the best mean, and is the best at nothing.
+    for text in ("0.8 0.2 # left", "0.2 0.8 # right", "0.7 0.7 # never"):
         scene.add(text, 0)
     scene.add("1.0 1.0 # elsewhere", 1)
     counts = Counter(scene.source(scene.plan(explore, seed)) for seed in range(400))
