@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Table, create_engine, event, exc, insert
 from sqlalchemy.pool import StaticPool
 
 from evovpo.errors import StoreError
-from evovpo.store.schema import SCHEMA_VERSION, update_tables
+from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
@@ -221,7 +221,7 @@ class Database:
         self.close()
 
     def schema_version(self) -> str | None:
-        """Return the schema version of the database, or None for an empty one."""
+        """Return the Alembic revision of the database, or None for an empty one."""
         return self.read(self._find_version)
 
     def migrate(self) -> None:
@@ -229,6 +229,9 @@ class Database:
         # Not in `_prepare_sqlite`: it would change a file that turns out not to be ours.
         if self._is_sqlite:
             self._outside("PRAGMA journal_mode=WAL")
+        # Imported only here, because opening a store that exists must stay fast, and before the lock is held.
+        import alembic.command  # noqa: F401
+
         self.write(self._migrate)
 
     def compact(self) -> None:
@@ -257,16 +260,31 @@ class Database:
         return None
 
     def _migrate(self, connection: Connection) -> None:
+        from alembic import command
+        from alembic.config import Config
+        from alembic.util import CommandError
+
         if connection.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE lets one in at a time already
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         found = self._find_version(connection)
-        if found is not None and found > SCHEMA_VERSION:
+        if found == SCHEMA_VERSION:  # another process was as fast
+            return
+        config = Config()
+        folder = Path(__file__).parent / "migrations"
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        try:
+            if found is None:
+                metadata.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
+        except CommandError as error:
             raise StoreError(
                 f"{self.name} has schema version {found}, which this evovpo does not know (it goes up to "
                 f"{SCHEMA_VERSION}): install the newer evovpo that wrote it"
-            )
-        if found != SCHEMA_VERSION:  # or another process was faster
-            update_tables(connection, found)
+            ) from error
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

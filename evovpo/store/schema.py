@@ -1,15 +1,13 @@
 """The tables of the store; `docs/store.md` explains the columns.
 
-A schema only ever grows: an older store gets the tables and columns that it lacks. A column that holds a
-field of a record has the field's name as its `key`.
+Migrations bring an older store to the same schema. A column that holds a field of a record has the field's
+name as its `key`.
 """
 
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.schema import CreateColumn
 
 from evovpo.store.codecs import (
     DATE,
@@ -36,7 +34,7 @@ from evovpo.types import (
 )
 
 SCHEMA_VERSION = "0008"
-"""Version of these tables; raise it with every table or column that is added."""
+"""The Alembic revision that these tables are."""
 
 metadata = sa.MetaData()
 
@@ -253,44 +251,3 @@ training_steps = _table(
     ),
     sqlite_with_rowid=False,
 )
-
-version = sa.Table(
-    "alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True)
-)
-"""The table with the schema version; Alembic made it for the first stores."""
-_OF_OLDER = {"trust": "high"}
-"""Values in older rows of added columns that are never NULL; an empty text in all others."""
-_BEFORE_0004 = (
-    "UPDATE policy_events SET training_id = (SELECT trainings.id FROM trainings "
-    "JOIN policy_versions ON policy_versions.config_hash = trainings.id "
-    "WHERE policy_versions.number = policy_events.policy_version)",
-    "UPDATE policy_events SET training_id = (SELECT trainings.id FROM trainings "
-    "WHERE policy_events.detail LIKE 'training ' || trainings.id || ':%') WHERE kind = 'failed'",
-)
-"""Fill in the training of each event: that of its version, or the one that a failure names."""
-_WEIGHTS = Path(__file__).parents[1] / "builtin" / "weights"
-"""Packages before 0004 had the models in `evovpo/models`."""
-
-
-def update_tables(connection: sa.Connection, found: str | None) -> None:
-    """Bring the tables of schema version `found` (None: there are none) to the present one."""
-    metadata.create_all(connection)
-    columns = sa.inspect(connection)
-    for table in metadata.sorted_tables:
-        known = {column["name"] for column in columns.get_columns(table.name)}
-        for column in (one for one in table.columns if one.name not in known):
-            added = str(CreateColumn(column).compile(dialect=connection.dialect))
-            default = "" if column.nullable else f" DEFAULT '{_OF_OLDER.get(column.name, '')}'"
-            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {added}{default}")
-    if found is None:
-        version.create(connection)
-        connection.execute(version.insert().values(version_num=SCHEMA_VERSION))
-        return
-    if found < "0004":
-        for statement in _BEFORE_0004:
-            connection.execute(sa.text(statement))
-        for name in ("strings", "formulas"):
-            moved = "UPDATE policy_versions SET path = :now WHERE number = 0 AND path LIKE :before"
-            paths = {"now": str(_WEIGHTS / name), "before": f"%/evovpo/models/{name}"}
-            connection.execute(sa.text(moved), paths)
-    connection.execute(version.update().values(version_num=SCHEMA_VERSION))

@@ -186,12 +186,12 @@ def loaded_by(
 
 
 def importable() -> list[str]:
-    """Return the modules that may be imported for their names: no scripts and no problems.
+    """Return the modules that may be imported for their names: no scripts, migrations or problems.
 
     Nor what needs a package that is not installed here, as Ray and Starlette may be.
     """
     names = [module_name(path) for path in sources("evovpo")]
-    skipped = ["__main__", "_problems", "starters", "forkserver"]
+    skipped = ["__main__", "migrations", "_problems", "starters", "forkserver"]
     needs = {"ray": "ray", "page": "starlette"}
     skipped += [name for name, package in needs.items() if importlib.util.find_spec(package) is None]
     return [

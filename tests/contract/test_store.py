@@ -1,4 +1,4 @@
-"""The store: the conformance suite, then files, faults, crashes, upgrades and the documentation."""
+"""The store: the conformance suite, then files, faults, crashes, migrations and the documentation."""
 
 import json
 import os
@@ -13,9 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config as AlembicConfig
+from alembic.migration import MigrationContext
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import create_engine
 from store_conformance import *  # noqa: F403
 from store_conformance import (
     PROBLEM,
@@ -40,6 +44,7 @@ from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import StoreError
 from evovpo.store import SCHEMA_VERSION, Store, unpack_floats, unpack_ints, upgrade
 from evovpo.store.codecs import FLOATS, INTS, escape_text, unescape_text
+from evovpo.store.database import parse_url
 from evovpo.store.schema import metadata
 from evovpo.types import (
     CallOutcome,
@@ -96,12 +101,12 @@ def test_sqlite_writes_ahead_checks_references_and_waits_when_busy(tmp_path: Pat
         assert store.query("PRAGMA busy_timeout") == [{"timeout": 60_000}]
 
 
-def test_opening_an_existing_store_loads_nothing_heavy(tmp_path: Path) -> None:
+def test_opening_an_existing_store_does_not_load_alembic(tmp_path: Path) -> None:
     path = str(tmp_path / "runs.db")
     Store.open(path).close()
     code = (
         "import sys; from evovpo.store import Store; Store.open(sys.argv[1]); "
-        "sys.exit(bool({'torch', 'numpy'} & set(sys.modules)))"
+        "sys.exit(bool({'alembic', 'torch', 'numpy'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code, path], env=_environment()).returncode == 0
 
@@ -342,7 +347,7 @@ def test_after_kill_9_the_store_holds_a_prefix_with_all_that_was_acknowledged(tm
             assert store.query("PRAGMA integrity_check") == [{"integrity_check": "ok"}]
 
 
-# Upgrades
+# Migrations
 
 
 def test_a_history_with_a_deleted_tell_is_a_store_error(tmp_path: Path) -> None:
@@ -376,40 +381,40 @@ def test_a_changed_judgement_is_a_store_error(tmp_path: Path) -> None:
                 store.known_evaluations("v1")
 
 
-@pytest.mark.parametrize("version", ["0001", "0003"])
-def test_upgraded_stores_have_the_tables_of_new_ones(tmp_path: Path, version: str) -> None:
-    new, path = tmp_path / "new.db", tmp_path / "runs.db"
-    Store.open(str(new)).close()
-    database_of_version(path, version)
-    upgrade(str(path))
-    assert _schema(path) == _schema(new)
-
-
-def _schema(path: Path) -> dict[str, object]:
-    """Return the columns, indexes and references of the tables of a SQLite file, whatever their order."""
+@pytest.mark.parametrize("version", [None, "0001"])
+def test_new_and_upgraded_stores_have_the_tables_that_the_queries_expect(
+    tmp_path: Path, version: str | None
+) -> None:
+    path = tmp_path / "runs.db"
+    if version is None:
+        Store.open(str(path)).close()
+    else:
+        database_of_version(path, version).close()
+        upgrade(str(path))
     database = create_engine(f"sqlite:///{path}")
-    found = inspect(database)
-    schema: dict[str, object] = {
-        name: (
-            {column["name"]: (str(column["type"]), column["nullable"]) for column in found.get_columns(name)},
-            found.get_pk_constraint(name)["constrained_columns"],
-            {str(index["column_names"]) for index in found.get_indexes(name)},
-            {
-                str(one["constrained_columns"] + one["referred_columns"])
-                for one in found.get_foreign_keys(name)
-            },
-            {str(one["column_names"]) for one in found.get_unique_constraints(name)},
-        )
-        for name in found.get_table_names()
-    }
+    with database.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+        assert context.get_current_revision() == SCHEMA_VERSION
     database.dispose()
-    return schema
 
 
-def database_of_version(path: Path, version: str) -> None:
-    """Make the tables of an older schema version, as the evovpo of that time left them."""
+def database_of_version(path: Path, version: str) -> Store:
+    """Return a new store of an older schema version, as the evovpo of that time left it.
+
+    The first is kept as SQL, the later ones come by the migrations.
+    """
     with closing(sqlite3.connect(path)) as first:
-        first.executescript((DOCS.parent.parent / "tests" / "golden" / f"store_{version}.sql").read_text())
+        first.executescript((DOCS.parent.parent / "tests" / "golden" / "store_0001.sql").read_text())
+    engine = create_engine(f"sqlite:///{path}")
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(DOCS.parent.parent / "evovpo" / "store" / "migrations"))
+    config.set_main_option("path_separator", "os")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, version)
+    engine.dispose()
+    return Store(parse_url(str(path)))
 
 
 def without_what_came_later(history: list[Prompt | Tell]) -> list[Prompt | Tell]:
@@ -426,7 +431,7 @@ def without_what_came_later(history: list[Prompt | Tell]) -> list[Prompt | Tell]
     ]
 
 
-@pytest.mark.parametrize("version", ["0001", "0003"])
+@pytest.mark.parametrize("version", ["0001", "0002", "0003", "0004", "0005"])
 def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: Path, version: str) -> None:
     path, new = tmp_path / "runs.db", tmp_path / "new.db"
     history = without_what_came_later(scripted_history("run-a", 3, 30))
@@ -435,7 +440,7 @@ def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: P
         store.add_run(RUN)
         append(store, "run-a", history)
         store.add_policy_version(START)
-    database_of_version(path, version)
+    database_of_version(path, version).close()
     _copy_rows(new, path)
     before = _contents(path)
     assert ("calls" in before) is (version >= "0003")
@@ -474,7 +479,7 @@ def test_an_upgraded_store_knows_which_trainings_ended_and_where_the_packaged_mo
         store.add_policy_event(PolicyEvent(2, PolicyEventKind.REFUSED, "differs"))
         store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, "training failed: the loss is nan"))
         assert store.ended_trainings() == {"served"}
-    database_of_version(path, "0003")
+    database_of_version(path, "0003").close()
     _copy_rows(new, path)
     upgrade(str(path))
     with Store.open(str(path)) as store:

@@ -487,7 +487,7 @@ def test_the_help_of_every_command_has_an_example() -> None:
 
 
 def test_importing_the_command_line_loads_nothing_heavy() -> None:
-    heavy = ["torch", "transformers", "matplotlib", "sqlalchemy", "numpy", "rich.console"]
+    heavy = ["torch", "transformers", "matplotlib", "sqlalchemy", "numpy", "alembic", "rich.console"]
     code = f"import sys, evovpo.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -1,0 +1,1 @@
+"""Alembic migrations of the store: one file in `versions` for each schema version."""

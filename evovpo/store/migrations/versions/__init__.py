@@ -1,0 +1,1 @@
+"""The schema versions, each written once and never changed after a release."""

@@ -1,0 +1,30 @@
+"""Which training an event of a policy version belongs to; where the packaged models lie now."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+
+WEIGHTS = Path(__file__).parents[3] / "builtin" / "weights"
+"""Older packages had these folders in `evovpo/models`."""
+
+
+def upgrade() -> None:
+    """Add a column, fill it for the events that are there, and follow the packaged models."""
+    op.add_column("policy_events", sa.Column("training_id", sa.String(255)))
+    # A version names its training; a failure was told with the training's id at the beginning of its reason.
+    op.execute(
+        "UPDATE policy_events SET training_id = (SELECT trainings.id FROM trainings "
+        "JOIN policy_versions ON policy_versions.config_hash = trainings.id "
+        "WHERE policy_versions.number = policy_events.policy_version)"
+    )
+    op.execute(
+        "UPDATE policy_events SET training_id = (SELECT trainings.id FROM trainings "
+        "WHERE policy_events.detail LIKE 'training ' || trainings.id || ':%') WHERE kind = 'failed'"
+    )
+    for name in ("strings", "formulas"):
+        moved = sa.text("UPDATE policy_versions SET path = :now WHERE number = 0 AND path LIKE :before")
+        op.execute(moved.bindparams(now=str(WEIGHTS / name), before=f"%/evovpo/models/{name}"))

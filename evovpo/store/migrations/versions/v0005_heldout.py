@@ -1,0 +1,13 @@
+"""What the answer of a run that ended does on held-out rows; unknown of runs that ended before."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+
+
+def upgrade() -> None:
+    """Add two columns."""
+    for name in ("heldout_passed", "heldout_total"):
+        op.add_column("run_events", sa.Column(name, sa.Integer))

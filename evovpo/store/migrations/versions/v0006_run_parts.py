@@ -1,0 +1,13 @@
+"""Where runs went on under other settings."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0006"
+down_revision = "0005"
+
+
+def upgrade() -> None:
+    """Add three columns."""
+    for name, kind in (("asks_before", sa.Integer), ("tells_before", sa.Integer), ("config", sa.Text)):
+        op.add_column("run_events", sa.Column(name, kind))

@@ -1,0 +1,12 @@
+"""The way to ask that chose what a prompt shows; empty in rows of before."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    """Add a column, empty at first."""
+    op.add_column("prompts", sa.Column("way", sa.Text, nullable=False, server_default=""))
