@@ -13,6 +13,12 @@ _REMOVED = {
         [("import-tasks", "humaneval"), ("import-tasks", "mbpp"), ("import-tasks", "psb2")],
         "write rows of inputs and output as a JSON Lines file, and use: evovpo new NAME --from FILE.jsonl",
     ),
+    **dict.fromkeys(
+        [("show", "--portfolio"), ("show", "--alpha")],
+        "what all programs reach together is in: evovpo show RUN --json (coverage)",
+    ),
+    ("doctor", "--png"): "the tables say the same: leave it out",
+    ("doctor", "--no-png"): "it draws nothing: leave it out",
     ("serve", "--allow-actions"): "the page only reads: stop runs with Ctrl-C, then evovpo resume",
     ("loop", "--side-by-side"): "searches and trainings take turns: leave it out",
     ("loop", "--half"): "searches and trainings take turns: leave it out",

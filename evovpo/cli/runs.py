@@ -55,31 +55,16 @@ def show(
     out: Annotated[
         Path | None, option("FILE", "Write the best program as a script: python FILE data.csv")
     ] = None,
-    portfolio: Annotated[
-        int | None,
-        option("K", "Also show the best portfolio of K programs.", min=1),
-    ] = None,
-    alpha: Annotated[
-        float,
-        option(
-            "A",
-            "Dirichlet concentration of the portfolio's weightings; near 0 one objective counts at a time.",
-            min=0.01,
-        ),
-    ] = 1.0,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, its ancestors and the curve of the search.
 
-    The curve is also written as a picture. A portfolio is the set of programs with the highest expected best
-    reward when it is not known yet which objectives will matter.
+    The curve is also written as a picture.
 
     [dim]Examples:[/dim]  evovpo show latest
                evovpo show 3f2a --png curve.png
-               evovpo show latest --portfolio 4
     """
     from evovpo.problem.importers.tables import script
-    from evovpo.reports import portfolio as sets
     from evovpo.reports.run_curve import write_curve_png
     from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
@@ -87,12 +72,10 @@ def show(
     with open_store(store_url) as store:
         view = read_run(store, find_run(store, run))
         ancestors = [] if view.best is None else lineage(store, view.run.id, view.problem, view.best)
-        coverage = sets.read_coverage(view)
-        kept = None if portfolio is None else sets.read_portfolio(store, view, portfolio, alpha)
         picture = None if no_png else options.written_to(png, f"{view.run.id}.png")
         if picture is not None:
             try:
-                write_curve_png(view, picture, coverage)
+                write_curve_png(view, picture)
             except ConfigError as error:
                 if png is not None:
                     raise
@@ -104,17 +87,9 @@ def show(
                 file.write(script(view.problem, view.best))
             say(f"Best program written to {out}{replaced}", stderr=True)
         if as_json:
-            covered: dict[str, Any] = {"coverage": [point._asdict() for point in coverage]}
-            if kept is not None:
-                best = kept[-1].together if kept else None
-                covered |= {"portfolio": [one._asdict() for one in kept], "expected_best": best}
-            print_json({**run_json(view, ancestors), **covered, "png": picture})
+            print_json({**run_json(view, ancestors), "png": picture})
             return
         show_answer(run_report(view, ancestors))
-        if coverage:
-            say(sets.coverage_text(coverage))
-        if kept:
-            show_answer(sets.portfolio_table(view.problem, kept))
         if picture is not None:
             say(f"Curve written to {picture}")
         if finished_text(view.run):
@@ -183,8 +158,6 @@ def doctor(
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
-    png: options.Png = None,
-    no_png: options.NoPng = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Diagnose whether training with VPO on a problem's reward vector is worthwhile.
@@ -192,11 +165,10 @@ def doctor(
     If the problem has no run, a search samples 240 answers first; --config and --set change that search.
 
     [dim]Examples:[/dim]  evovpo doctor latest
-               evovpo doctor strings/name-short-form --png vector.png
+               evovpo doctor strings/name-short-form
     """
     from evovpo.config import Config
     from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem
-    from evovpo.reports.doctor.picture import write_png
     from evovpo.reports.doctor.report import report_json, report_view
     from evovpo.reports.live import LiveProgress
 
@@ -213,15 +185,10 @@ def doctor(
                     report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
         except KeyboardInterrupt:
             stopped(live, store)
-    picture = None if no_png else options.written_to(png, f"doctor-{report.run.id}.png")
-    if picture is not None:
-        write_png(report, picture)
     if as_json:
-        print_json({**report_json(report), "png": picture})
-        return
-    show_answer(report_view(report))
-    if picture is not None:
-        say(f"\nPicture written to {picture}")
+        print_json(report_json(report))
+    else:
+        show_answer(report_view(report))
 
 
 @app.command("import-openevolve", rich_help_panel="Runs")

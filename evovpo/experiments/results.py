@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from evovpo.analysis.coverage import coverage
 from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
-from evovpo.analysis.portfolio import coverage
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import Difference, UnlockedProblems, curve, difference, mean, unlocked

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.portfolio import coverage
+from evovpo.analysis.coverage import coverage
 from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge

@@ -2,7 +2,7 @@
 
 Functions take figures that were already computed and write a PNG beside its final place before renaming it.
 Matplotlib is used through its objects, without pyplot and its global state. Colours are those of Okabe and
-Ito (2008), told apart by colour-blind readers; each line has its name at its end, besides a mark of its own.
+Ito (2008), told apart by colour-blind readers; lines have marks of their own too.
 """
 
 import math
@@ -72,14 +72,14 @@ def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str,
         axes = figure.add_subplot(1, len(panels), index + 1)
         for curve, colour, dashes in ((first, START_COLOUR, "--"), (second, TRAINED_COLOUR, "-")):
             _draw_band(axes, curve, colour)
-            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=2, zorder=3)
+            label = plain(curve.label)
+            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=2, zorder=3, label=label)
         _draw_marks(axes, first, START_COLOUR, "s", [True] * len(first.ks))
         _draw_marks(axes, second, TRAINED_COLOUR, "o", is_clear)
         _k_axis(axes, first.ks)
         top = max(interval.high for curve in (first, second) for interval in curve.intervals)
         axes.set_ylim(0, min(1.0, math.ceil(top * 10 + 0.3) / 10))  # the next tenth, and a little room
-        ends = ((first, START_COLOUR), (second, TRAINED_COLOUR))
-        _label_ends(axes, [(one.means[-1], one.label, colour) for one, colour in ends])
+        _legend(axes)
         axes.set_title(plain(panel), loc="left", fontsize=12)
     _finish(figure, path, title, note)
 
@@ -113,13 +113,13 @@ def write_arms(
         for other in differences:
             if other is not curve:
                 axes.plot(other.ks, other.means, color=_QUIET, linewidth=1, zorder=1)
-        axes.axhline(0.0, color="black", linewidth=1.2, zorder=2)
+        axes.axhline(0.0, color="black", linewidth=1.2, zorder=2, label=plain(reference))
         _draw_band(axes, curve, colour)
         axes.plot(curve.ks, curve.means, color=colour, linewidth=2, zorder=4)
         _draw_marks(axes, curve, colour, mark, [i.is_clear for i in curve.intervals])
         _k_axis(axes, curve.ks)
         axes.set_ylim(min(*ends, 0.0) - margin, max(*ends, 0.0) + margin)
-        _label_ends(axes, [(0.0, reference, "black")], size=9)
+        _legend(axes)
         axes.set_title(plain(curve.label), loc="left", fontsize=12, color=colour, fontweight="bold")
         if index % columns == 0:
             axes.set_ylabel(fill(plain(f"{figure_name} minus {reference}'s"), 32), fontsize=10)
@@ -138,17 +138,15 @@ def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, tit
     labels = list(dict.fromkeys(line.label for lines in panels.values() for line in lines))
     for index, (panel, lines) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1)
-        ends = []
         for line in lines:
             if len(line.values):
                 colour = COLOURS[labels.index(line.label) % len(COLOURS)]
-                axes.plot(line.steps, line.values, color=colour, linewidth=2, alpha=1)
-                ends.append((line.values[-1], line.label, colour))
+                axes.plot(line.steps, line.values, color=colour, linewidth=2, label=plain(line.label))
         axes.set_title(plain(panel), loc="left", fontsize=12)
         _quiet_axes(axes)
         axes.margins(x=0.02)
         axes.xaxis.get_major_locator().set_params(integer=True)
-        _label_ends(axes, ends, size=9)
+        _legend(axes)
         if index >= len(panels) - columns:
             axes.set_xlabel("training step", fontsize=10)
     _finish(figure, path, title, note)
@@ -173,18 +171,16 @@ def write_budgets(
     figure = new_figure(6.4 * columns + 1.2, 4.6 * rows + 0.6)
     labels = list(dict.fromkeys(curve.label for curves in panels.values() for curve in curves))
     shared: Any = None
-    labelled = []
     for index, (panel, curves) in enumerate(panels.items()):
         axes = figure.add_subplot(rows, columns, index + 1, sharey=shared)
         shared = None if is_cost else shared or axes
-        ends = []
         for curve in curves:
             colour = COLOURS[labels.index(curve.label) % len(COLOURS)]
             dashes = "-" if labels.index(curve.label) < len(COLOURS) else "--"
             if len(curves) <= MOST_BANDS and not is_cost:
                 _draw_band(axes, curve, colour)
-            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3)
-            ends.append((curve.means[-1], curve.label, colour))
+            label = plain(curve.label)
+            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=1.8, zorder=3, label=label)
         axes.set_xscale("log")
         least, most = min(curve.ks[0] for curve in curves), max(curve.ks[-1] for curve in curves)
         ticks = [
@@ -198,11 +194,9 @@ def write_budgets(
         if is_cost:
             axes.set_yscale("log")
         _quiet_axes(axes)
-        labelled.append((axes, ends))
+        _legend(axes)
     if shared is not None:
         shared.set_ylim(bottom=0)  # last: panels that are drawn later do not widen a limit that is set
-    for axes, ends in labelled:
-        _label_ends(axes, ends, size=9)
     _finish(figure, path, title, note)
 
 
@@ -245,44 +239,8 @@ def _quiet_axes(axes: Any) -> None:
         axes.spines[side].set_visible(False)
 
 
-def _label_ends(axes: Any, ends: Sequence[tuple[float, str, str]], size: float = 10.5) -> None:
-    """Write each name right of the panel at its line's height, moved apart where they would overlap.
-
-    `ends` are y, name and colour. Call it when the limits of the axes are set.
-    """
-    if not ends:
-        return
-    scale = axes.yaxis.get_transform()
-    low, high = scale.transform(axes.get_ylim())
-    # A line of text, in units of the axis: points over the height of the panel in points.
-    height = axes.get_window_extent().height * 72 / _DPI
-    gap = 1.25 * size / height * (high - low)
-    places = scale.inverted().transform(spread(scale.transform([y for y, _, _ in ends]).tolist(), gap))
-    style = {"textcoords": "offset points", "fontsize": size, "va": "center", "annotation_clip": False}
-    for (_, name, colour), place in zip(ends, places, strict=True):
-        edge = {"xy": (1, place), "xycoords": ("axes fraction", "data"), "xytext": (5, 0)}
-        axes.annotate(plain(name), color=colour, **edge, **style)
-
-
-def spread(positions: Sequence[float], gap: float) -> list[float]:
-    """Return positions at least `gap` apart, in the same order, moved as little as needed in groups.
-
-    Neighbours that are too close become a group centred on their mean, until no two groups touch.
-    """
-    order = sorted(range(len(positions)), key=lambda index: positions[index])
-    groups: list[tuple[float, list[int]]] = []
-    for index in order:
-        centre, members = positions[index], [index]
-        while groups and centre - groups[-1][0] < gap * (len(members) + len(groups[-1][1])) / 2:
-            before, earlier = groups.pop()
-            centre = (centre * len(members) + before * len(earlier)) / (len(members) + len(earlier))
-            members = earlier + members
-        groups.append((centre, members))
-    found = list(positions)
-    for centre, members in groups:
-        for place, index in enumerate(members):
-            found[index] = centre + (place - (len(members) - 1) / 2) * gap
-    return found
+def _legend(axes: Any) -> None:
+    axes.legend(fontsize=9, frameon=False, labelcolor="linecolor")
 
 
 def plain(text: str) -> str:

@@ -4,7 +4,6 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from evovpo.analysis.portfolio import Coverage
 from evovpo.analysis.scores import combined_curve
 from evovpo.reports.pictures import new_figure, plain, write_png
 from evovpo.reports.text import counted
@@ -34,11 +33,10 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
     return [*lines, "      0" + f"{last} evaluations".rjust(columns - 1)]
 
 
-def write_curve_png(view: RunView, path: Path, coverage: Sequence[Coverage] = ()) -> None:
+def write_curve_png(view: RunView, path: Path) -> None:
     """Write the curve of a run as a PNG: best mean reward and share of examples passed, or the one score.
 
-    With `coverage`, also how far all programs reach together, by E_w and by hypervolume. By example mean and
-    share are the same number, drawn once. Raises `ConfigError` if the file cannot be written.
+    By example both are the same number, drawn once. Raises `ConfigError` if the file cannot be written.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
@@ -55,13 +53,6 @@ def write_curve_png(view: RunView, path: Path, coverage: Sequence[Coverage] = ()
         axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
         axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
         axes.set_ylabel("best mean reward of the run", fontsize=12)
-    if coverage:
-        last = coverage[-1]
-        to_the_end = [*coverage, last._replace(evaluations=max(x[-1], last.evaluations))]
-        at, expected, volumes = zip(*to_the_end, strict=True)
-        thin = {"where": "post", "linewidth": 1.2}
-        axes.step(at, expected, **thin, color="#7a4fa3", label="all programs: E_w best")
-        axes.step(at, volumes, **thin, color="#777777", linestyle=":", label="all programs: hypervolume")
     right = frames[-1]
     if points := combined_curve(view.scores):
         steps = [(point.evaluations, point.combined) for point in points]

@@ -81,7 +81,7 @@ class _PlainTable(Table):
         super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
 
 
-def plain_table(*columns: str | Column, show_footer: bool = False, title: str | None = None) -> Table:
+def plain_table(*columns: str | Column) -> Table:
     """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
     return _PlainTable(
         *columns,
@@ -90,9 +90,6 @@ def plain_table(*columns: str | Column, show_footer: bool = False, title: str | 
         pad_edge=False,
         show_edge=False,
         header_style="dim",
-        show_footer=show_footer,
-        title=title,
-        title_justify="left",
     )
 
 

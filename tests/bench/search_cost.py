@@ -250,7 +250,7 @@ LATER = """
 import json, resource, sys, time
 from typer.main import get_command
 from evovpo.cli.main import app
-from evovpo.reports import run_curve, portfolio, run_report
+from evovpo.reports import run_curve, run_report
 from evovpo.runs.replay import rebuild
 from evovpo.store import Store
 url, part, png = sys.argv[1:]

@@ -300,19 +300,9 @@ def test_show_json_holds_what_the_screen_shows(evovpo: Shell, stored: Path, tmp_
     assert (tmp_path / "here.png").is_file()
 
 
-def test_a_portfolio_is_a_list_of_programs_each_with_its_share(evovpo: Shell, stored: Path) -> None:
-    found = evovpo("show", "latest", "--store", stored, "--no-png", "--portfolio", "3", "--json").json
-    assert 1 <= len(found["portfolio"]) <= 3
-    assert sum(one["share"] for one in found["portfolio"]) == pytest.approx(1)
-    assert all(one["source"].startswith("def solve(") for one in found["portfolio"])
-    # The run is solved: its program is the best under every weighting, and nothing adds to it.
-    assert found["portfolio"][0]["rewards"] == found["rewards"]
-    assert found["expected_best"] == found["coverage"][-1]["expected_best"] == pytest.approx(1)
-    assert found["coverage"][-1]["hypervolume"] == 1
-    shown = evovpo("show", "latest", "--store", stored, "--no-png", "--portfolio", "3")
-    assert "100%" in shown.out
-    assert "All programs together: 1.000" in " ".join(shown.out.split())
-    assert evovpo("show", "latest", "--store", stored, "--portfolio", "0").code == 2
+def test_json_holds_what_all_programs_reach_together(evovpo: Shell, stored: Path) -> None:
+    found = evovpo("show", "latest", "--store", stored, "--no-png", "--json").json["coverage"]
+    assert found[-1] == {"evaluations": found[-1]["evaluations"], "expected_best": 1.0, "hypervolume": 1.0}
 
 
 def test_no_png_writes_no_file(evovpo: Shell, stored: Path, tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_scor
     shown = command("show", "latest", "--store", url, "--png", tmp_path / "curve.png")
     assert ("reward" in shown.out, (tmp_path / "curve.png").stat().st_size > 1000) == (False, True)
     assert "allow" not in command("check", "--bounds", "latest", "--store", url).out
-    doctor = command("doctor", "latest", "--store", url, "--no-png")
+    doctor = command("doctor", "latest", "--store", url)
     assert "`evovpo check --bounds RUN` writes a metrics.toml" in " ".join(doctor.out.split())
     bounds = command("check", "--bounds", "latest", "--store", url).out
     assert "[metrics.eval_time]\nlow = 0.0\nhigh = 0.5\nlower_is_better = true  # guessed from" in bounds

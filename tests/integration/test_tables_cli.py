@@ -233,7 +233,7 @@ def test_a_table_is_a_problem_wherever_one_is_named(evovpo: Shell) -> None:
         "check", "names.csv", "--prompts", "--set", "prompt.style=rewrite", "--set", "proposer.name=openai"
     )
     assert "Write the column 'short' of a table from 'name'." in asked.out
-    diagnosed = evovpo("doctor", "names.csv", "--set", "proposer.name=random", "--no-png")
+    diagnosed = evovpo("doctor", "names.csv", "--set", "proposer.name=random")
     assert (diagnosed.code, "names-" in diagnosed.out) == (0, True)
     assert len(list(Path("evovpo-out").iterdir())) == 1
     for more in ((), ("--prompts",)):

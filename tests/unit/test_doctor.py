@@ -32,12 +32,11 @@ from evovpo.builtin.chain import join_chain
 from evovpo.cli import main
 from evovpo.config import Config
 from evovpo.config_values import toml_value
-from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
+from evovpo.errors import EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor.examine import SAMPLING, DoctorReport, examine_problem, examine_run, named_problem
-from evovpo.reports.doctor.picture import write_png
 from evovpo.reports.doctor.report import grouping_setting, report_json, report_view
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
@@ -239,8 +238,7 @@ def test_a_component_that_does_not_vary_leaves_normalised_scores_as_they_are(val
 
 def test_the_best_set_begins_with_the_best_mean_and_adds_what_it_lacks() -> None:
     answers = np.array([vector(text) for text in ("0011", "1110", "1100", "0001", "1110", "0000")])
-    assert best_set(answers, weightings(4)).tolist() == [[1, 1, 1, 0], [0, 0, 1, 1]]
-    assert best_set(answers, weightings(4), 1).tolist() == [[1, 1, 1, 0]]
+    assert best_set(answers, weightings(4))[:2].tolist() == [[1, 1, 1, 0], [0, 0, 1, 1]]
     assert best_set(answers[5:], weightings(4)).tolist() == [[0, 0, 0, 0]]
     assert len(best_set(np.eye(5), weightings(5))) == 3
 
@@ -533,25 +531,6 @@ def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
     assert "[bold]b[/bold]" in text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("components", [2, 60])
-def test_the_picture_is_written_for_small_and_large_vectors(
-    store: Store, tmp_path: Path, components: int
-) -> None:
-    report = examine_run(store, "first")
-    sample = many(components, min(components, 5))
-    sample = sample._replace(names=("costs $x_1$\n2", *sample.names[1:]))
-    path = tmp_path / "picture.png"
-    write_png(with_diagnosis(report, diagnose(sample)), path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_a_picture_that_cannot_be_written_is_one_clear_error(store: Store, tmp_path: Path) -> None:
-    report = examine_run(store, "first")
-    with pytest.raises(ConfigError, match="give another --png"):
-        write_png(report, tmp_path / "missing" / "picture.png")
-
-
 def test_a_run_without_a_program_says_so(problem: Problem, tmp_path: Path) -> None:
     config = Config.load(None, {"proposer.name": "scripted", "search.evaluations": 4, "search.rollouts": 2})
     with Store.open(str(tmp_path / "new.db")) as empty:
@@ -593,18 +572,16 @@ def test_the_command_samples_a_problem_once_and_then_reads_its_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     small = ("--set", "proposer.name=random", "--set", "search.evaluations=48", "--json")
-    code, out, _ = command(capsys, "strings/file-extension", *small, "--png", "a.png")
+    code, out, _ = command(capsys, "strings/file-extension", *small)
     first: dict[str, Any] = json.loads(out.splitlines()[-1])
     assert (code, len(out.splitlines())) == (0, 1)
     assert (first["is_new_run"], first["answers"], first["answers_per_chain"]) == (True, 48, 3)
-    assert (first["prompts"], first["png"]) == (2, "a.png")
-    assert (tmp_path / "a.png").stat().st_size > 10_000
-    second = json.loads(command(capsys, "strings/file-extension", *small, "--no-png")[1].splitlines()[-1])
-    assert second == first | {"is_new_run": False, "png": None}
-    code, out, _ = command(capsys, first["run"][:6], "--no-png")
+    assert first["prompts"] == 2
+    second = json.loads(command(capsys, "strings/file-extension", *small)[1].splitlines()[-1])
+    assert second == first | {"is_new_run": False}
+    code, out, _ = command(capsys, first["run"][:6])
     assert code == 0
     assert first["run"] in out
-    assert len(list(tmp_path.glob("*.png"))) == 1
 
 
 def test_the_command_makes_no_store_for_a_run_that_cannot_be(

@@ -1,12 +1,9 @@
-"""Pictures: what is drawn is what was given, files are whole or not there, labels do not overlap."""
+"""Pictures: what is drawn is what was given, files are whole or not there."""
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from evovpo.analysis.statistics import Interval
@@ -16,7 +13,6 @@ from evovpo.reports.pictures import (
     BeforeAfter,
     KCurve,
     StepCurve,
-    spread,
     write_arms,
     write_before_after,
     write_budgets,
@@ -116,19 +112,3 @@ def test_a_picture_that_fails_leaves_the_old_one_and_no_rest(tmp_path: Path) -> 
     with pytest.raises(EvovpoError, match="cannot be written"):
         before_after(target)
     assert list(tmp_path.iterdir()) == [target]
-
-
-def test_labels_move_apart_around_their_middle() -> None:
-    assert spread([0.5, 0.9, 0.5], 0.1) == pytest.approx([0.45, 0.9, 0.55])
-    # The pair is moved to .45 and .55 first; .6 is too near then, and the three share their middle.
-    assert spread([0.5, 0.5, 0.6], 0.1) == pytest.approx([1.6 / 3 - 0.1, 1.6 / 3, 1.6 / 3 + 0.1])
-
-
-@settings(deadline=None)
-@given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.3))
-def test_labels_never_overlap_and_keep_their_order(positions: list[float], gap: float) -> None:
-    found = spread(positions, gap)
-    order = sorted(range(len(positions)), key=lambda i: positions[i])
-    placed = [found[i] for i in order]
-    assert all(second - first >= gap - 1e-9 for first, second in itertools.pairwise(placed))
-    assert sum(found) == pytest.approx(sum(positions), abs=1e-9)

@@ -188,7 +188,7 @@ def report_json(report: DoctorReport) -> dict[str, Json]:
         "sets": _scores_json(figures.scores),
         **{f"{name}_share": getattr(figures, name) for name in shares},
         "faulty_completions": sample.faulty,
-        "prediction": None,  # of older versions
+        **dict.fromkeys(("prediction", "png")),  # of older versions
         "advice": {
             "groups": [[*group] for group in diagnosis.objective_groups],
             **{name: getattr(advice, name) for name in settings},

@@ -1,5 +1,4 @@
-"""Sets of programs under random weightings: which few to keep together, and how much of the objectives a run
-covered as it went on."""
+"""How much of the objectives the programs of a run cover together."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,41 +9,6 @@ from evovpo.analysis.statistics import Array
 
 _POINTS = 20_000
 """Of the hypervolume: its standard error is at most 0.0036."""
-
-
-class Portfolio(NamedTuple):
-    """Programs chosen greedily, each to raise E_w max w·r most."""
-
-    chosen: tuple[int, ...]
-    """Rows of the rewards that were given."""
-    shares: tuple[float, ...]
-    """Of each, the share of weightings under which it is the best of all chosen; of equals, the first."""
-    expected_best: tuple[float, ...]
-    """E_w max w·r of the first one, the first two, …"""
-
-
-def choose_portfolio(rewards_N_D: Array, weights_K_D: Array, size: int) -> Portfolio:
-    """Return up to `size` programs that score high together, fewer where one more adds nothing.
-
-    Greedy: E_w max w·r is monotone and submodular in the set, so what is reached is at least 1 - 1/e, or
-    63 %, of what the best set of this size reaches (Nemhauser, Wolsey and Fisher 1978). Of programs that add
-    the same, the first is taken.
-    """
-    scores_N_K = rewards_N_D @ weights_K_D.T
-    chosen: list[int] = []
-    expected: list[float] = []
-    reached = np.zeros(len(weights_K_D))
-    for _ in range(min(size, len(scores_N_K))):
-        together_N = np.maximum(scores_N_K, reached).mean(axis=1)
-        best = int(together_N.argmax())
-        if chosen and together_N[best] <= reached.mean() + 1e-12:
-            break
-        chosen.append(best)
-        expected.append(float(together_N[best]))
-        reached = np.maximum(reached, scores_N_K[best])
-    winners = scores_N_K[chosen].argmax(axis=0) if chosen else np.empty(0, dtype=int)
-    shares = np.bincount(winners, minlength=len(chosen)) / len(weights_K_D)
-    return Portfolio(tuple(chosen), tuple(map(float, shares)), tuple(expected))
 
 
 class Coverage(NamedTuple):
