@@ -124,14 +124,14 @@ class ArmRows:
         """Return a figure minus another arm's, paired over the problems of both."""
         both = [problem for problem in other.problems if problem in self.problems]
         times = len(both) if figure.is_sum else 1
-        pair = lambda: difference(self.values(figure, both), other.values(figure, both), times)  # noqa: E731
-        return self._once(pair, "minus", id(other), figure)
+        pair = self.values(figure, both), other.values(figure, both)
+        return self._once(lambda: difference(*pair, times), "minus", id(other), figure)
 
     def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
         """Return the problems that this arm solves with some seed and another arm with none."""
         both = [problem for problem in other.problems if problem in self.problems]
-        pair = lambda: unlocked(self.values(figure, both), other.values(figure, both), both)  # noqa: E731
-        return self._once(pair, "unlocks", id(other), figure)
+        pair = self.values(figure, both), other.values(figure, both)
+        return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
 
     def solved_in_any(self, figure: Figure = SOLVED) -> tuple[str, ...]:
         """Return the problems that are solved with some seed."""
@@ -154,7 +154,7 @@ class Comparison(NamedTuple):
     arm: str
     reference: str
     pairs: Mapping[str, tuple[ArmRows, ArmRows]]
-    """The searches of both, by strategy."""
+    """By strategy, the searches of both."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
     """Figures of independent samples by their names and k; empty where either arm has no samples."""
@@ -246,11 +246,8 @@ class Results:
 
     def with_heldout(self, arm: ArmRows) -> list[str]:
         """Return the problems of an arm for which every run says whether it is right on held-out rows."""
-        unknown = {
-            one.cell.problem_id
-            for one in self.of(arm.arm)
-            if one.row is None or one.row["solved_heldout"] is None
-        }
+        runs = ((one.cell.problem_id, one.row) for one in self.of(arm.arm))
+        unknown = {problem for problem, row in runs if row is None or row["solved_heldout"] is None}
         return [problem for problem in arm.problems if problem not in unknown]
 
     def solved_in_any(self, arm: Arm) -> set[str]:
@@ -272,12 +269,10 @@ class Results:
 
     def verdict(self) -> list[str]:
         """Return what the comparisons say in sentences."""
-        found = []
+        found = verdict([*self.comparisons()], {})
         if unfinished := sum(not one.is_finished for one in self.cells):
-            found.append(
-                f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
-            )
-        found += verdict([*self.comparisons()], {})
+            said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
+            return [said, *found]
         return found or ["There is one arm: nothing to compare."]
 
 
@@ -313,6 +308,6 @@ def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
         "solved_train": solved_after is not None,
         "solved_heldout": summary.solved_heldout,
         "is_right": solved_after is not None and summary.solved_heldout is not False,
-        "curve": rises(summary.curve),
+        "curve": rises(summary.curve, 5),
         "tokens": summary.tokens,
     }

@@ -17,7 +17,6 @@ _GIVEN_ELSEWHERE = {
     ("run", "seed"): "seeds = [...]",
     ("store", "url"): "--store",
 }
-_FAULTS_SHOWN = 30
 _MOST_SEEDS = 10_000
 _MOST_NAME = 100
 """Characters of a name."""
@@ -46,10 +45,7 @@ def raise_faults(faults: Collection[str]) -> None:
     if len(listed) == 1:
         raise ConfigError(listed[0])
     if listed:
-        shown = listed[:_FAULTS_SHOWN]
-        more = [f"... and {len(listed) - len(shown)} more"] if len(listed) > len(shown) else []
-        lines = "\n".join(f"- {fault}" for fault in [*shown, *more])
-        raise ConfigError(f"{len(listed)} things are wrong:\n{lines}")
+        raise ConfigError("\n- ".join([f"{len(listed)} things are wrong:", *listed]))
 
 
 def several(value: Any) -> tuple[Any, ...]:
@@ -139,15 +135,13 @@ class PartReader:
         value = table.get("name")
         if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_NAME:
             return value
-        self.add(
-            f"name: expected a short text, found {value!r:.80}; runs and rows are distinguished by it", where
-        )
+        self.add(f"name: expected a short text, found {value!r:.80}; runs and rows have it", where)
         return ""
 
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return some of the names that are known, None where the value is wrong."""
+        """Return some of the known names, none where the value is wrong."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -157,7 +151,7 @@ class PartReader:
     def different(self, names: Sequence[str], what: str) -> None:
         """Check that no name is there twice."""
         for name in sorted({name for name in names if names.count(name) > 1}):
-            self.add(f"{what}: {name!r} is there twice; runs and rows are distinguished by it: rename one")
+            self.add(f"{what}: {name!r} is there twice; rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
         """Return the folders that problems and suites name, relative to the file or bundled."""
@@ -176,10 +170,7 @@ class PartReader:
             for folder in found:
                 other = folders.setdefault(problem_id(folder), folder)
                 if other != folder:
-                    self.add(
-                        f"problems: {other} and {folder} have the same name, which identify runs; "
-                        "rename one of the folders"
-                    )
+                    self.add(f"problems: {other} and {folder} have the same name; rename one of the folders")
         return tuple(folders.values())
 
     def settings(self, value: object, where: str) -> Mapping[str, object]:

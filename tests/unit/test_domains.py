@@ -89,11 +89,6 @@ def test_a_repeated_route_is_a_row_of_zeros_and_so_is_foreign_text() -> None:
     assert foreign == [[0.0, 0.0]] * 2
 
 
-def test_splits_of_a_bundled_domain_share_no_prompt() -> None:
-    train, test = (open_domain("maze", split=split, tasks=5) for split in ("train", "test"))
-    assert not {row["prompt"] for row in train.prompts} & {row["prompt"] for row in test.prompts}
-
-
 def test_the_reward_function_of_a_trainer_reads_the_tokens() -> None:
     domain = open_domain("maze", answers=2, tasks=1)
     maze = generate_maze("train-0-0")

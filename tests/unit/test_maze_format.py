@@ -1,6 +1,5 @@
 """The route format, the supervised routes, and the pretraining on them."""
 
-import json
 from pathlib import Path
 from random import Random
 
@@ -8,7 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError
@@ -25,8 +24,7 @@ from trainer.domains.maze.maze_family import (
     vocabulary,
     walk,
 )
-from trainer.recipes.maze.pretrain import MAZES, draw_chain, draw_route, sample_block
-from trainer.recipes.pretrain import PretrainConfig, pretrain
+from trainer.recipes.maze.pretrain import MAZES, draw_route, sample_block
 
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
 
@@ -158,13 +156,6 @@ def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
     assert any(71 in route for route in routes)
 
 
-def test_a_chain_holds_different_routes() -> None:
-    rng = Random(3)
-    for maze in GENERATED:
-        chain = draw_chain(maze, 3, rng)
-        assert len(set(chain)) == 3
-
-
 # ---------------------------------------------------------------- pretraining
 
 
@@ -190,18 +181,3 @@ def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
         assert completion.count(SEPARATOR_ID) == wished - 1
         assert len(completion) <= wished * MAX_ROUTE_TOKENS
     assert wishes == {1, 2, 3}
-
-
-@pytest.mark.slow
-def test_pretraining_writes_a_folder_that_plain_transformers_loads(tmp_path: Path) -> None:
-    tiny = PretrainConfig(
-        hidden_size=32, layers=1, heads=1, intermediate_size=32, steps=3, batch_tokens=600, block_sequences=8,
-        block_batches=1, warmup_steps=1,
-    )  # fmt: skip
-    pretrain(tmp_path, tiny, MAZES)
-    model = AutoModelForCausalLM.from_pretrained(tmp_path)
-    assert model.config.vocab_size == len(vocabulary())
-    assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == MAZES.build_tokenizer().get_vocab()
-    training = json.loads((tmp_path / "training.json").read_text())
-    assert training["recipe"]["block_sequences"] == 8
-    assert training["loss_curve"][-1]["step"] == 3

@@ -149,6 +149,6 @@ def test_a_prompt_with_a_parent_is_that_of_a_search_token_for_token(domain: Stri
 
 
 def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringFamily) -> None:
-    arm = TrainingArm("vpo", "vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
+    arm = TrainingArm("vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
     _, (step,) = train(arm, domain, TrainingBudget(tokens=1, prompts=4, tasks=6), 0)
     assert 0.0 < step["parent_share"] <= 0.5

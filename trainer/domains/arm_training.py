@@ -1,7 +1,6 @@
 """One arm of a study: train the start model on policy with one objective, then measure it.
 
-Sampling, judging and the update of one step run one after the other in this process; everything follows
-from the arm, its seed and the domain.
+Everything runs in this process and follows from the arm, its seed and the domain.
 """
 
 import copy
@@ -11,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -36,7 +34,6 @@ _PROMPTS_AT_ONCE = 12
 class TrainingArm:
     """An objective with the settings of its arm."""
 
-    name: str
     objective: str
     answers: int
     """m, answers a completion."""
@@ -51,15 +48,7 @@ class TrainingArm:
     passes: int = 1
     """Optimiser steps on the rollouts of a step; more reuse them off policy."""
     parent_share: float = 0.0
-    """Share of prompts, at most a half, that show a parent with its vector, as a search does. The parent is
-    an answer of the same step to the same task; `_sample_step` has the rule."""
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.parent_share <= 0.5:
-            raise ConfigError(
-                f"arm {self.name}: parent_share is {self.parent_share:g}; expected 0 to 0.5, because each "
-                "parent is an answer to another prompt of the same step; lower it"
-            )
+    """Share of prompts, at most a half, that show a parent with its vector (`_sample_step`)."""
 
 
 class TrainingBudget(Part):
@@ -71,20 +60,6 @@ class TrainingBudget(Part):
     """P, prompts in a step."""
     tasks: Positive = 1000
     """Training tasks that steps draw from, in a seeded order without repetition until all were used."""
-
-
-def ask(
-    domain: TaskFamily,
-    task: Any,
-    answers: int,
-    seed: int,
-    completions: int,
-    parent: str | None = None,
-    temperature: float = 1.0,
-) -> SampleRequest:
-    """Return the request for completions with `answers` answers to a task."""
-    prompt_ids = domain.prompt_ids(task, answers, parent)
-    return SampleRequest(prompt_ids, seed, tuple(range(completions)), temperature, domain.max_tokens(answers))
 
 
 def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Completion]]:
@@ -113,10 +88,10 @@ def measure(
 
     Raises `SandboxError` for a task none of whose completions can be judged.
     """
-    chains = -(-per_task // answers)
+    chains, most = tuple(range(-(-per_task // answers))), domain.max_tokens(answers)
     seeds = [int(np.random.default_rng([seed, number, 2]).integers(2**62)) for number in range(len(tasks))]
     requests = [
-        ask(domain, task, answers, own, chains, temperature=temperature)
+        SampleRequest(domain.prompt_ids(task, answers), own, chains, temperature, most)
         for task, own in zip(tasks, seeds, strict=True)
     ]
     found = []
@@ -145,13 +120,13 @@ def train(
 ) -> tuple[Any, list[dict[str, float]]]:
     """Return the trained model and the figures of its steps.
 
-    Each step samples P prompts, judges the answers, and makes the arm's updates. Raises `DivergedError` if
-    a step is not finite, and `ConfigError`, before anything is spent, for unsupported prompts.
+    Raises `DivergedError` if a step is not finite, and `ConfigError`, before anything is spent, for
+    unsupported prompts.
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
-            f"arm {arm.name}: parent_share is {arm.parent_share:g}, and prompts of the domain {domain.name} "
-            "show no parents; set it to 0, or choose another domain"
+            f"parent_share is {arm.parent_share:g}, and prompts of the domain {domain.name} show no parents; "
+            "set it to 0, or choose another domain"
         )
     torch.manual_seed(seed)
     model = load_start_model(domain)
@@ -184,7 +159,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt, without those on which the sandbox failed."""
+    """The judged completions of one prompt; the sandbox failed on `faults` others."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -192,9 +167,8 @@ class _Group(NamedTuple):
     answers_G_M: list[list[JudgedAnswer]]
     has_parent: bool
     tokens: int
-    """Of all completions, also of those left out."""
+    """Of all completions."""
     faults: int
-    """Completions left out."""
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
@@ -208,11 +182,11 @@ class _Group(NamedTuple):
 def _sample_step(
     arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    """Return the judged groups of a step, one for each of P tasks unless parents are shown.
+    """Return the P judged groups of a step.
 
-    With n prompts that show a parent, the first P - n tasks are asked about without one. Of these, the first
-    n that have a parent to show (`_choose_parent`) are asked about again, with it; where fewer have one, the
-    last tasks are asked about instead, without a parent. So a step has P groups with any share.
+    With n prompts that show a parent, the first P - n tasks are asked about without one. The first n of these
+    that have a parent to show (`_choose_parent`) are asked about again, with it; where fewer have one, the
+    last tasks are asked about instead, without a parent.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -230,7 +204,7 @@ def _sample_step(
 
 
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
-    """Return the key of one of the different readable answers of a group, by lexicase selection.
+    """Return the key of a readable answer of a group by lexicase selection (Spector 2012).
 
     None if an answer is right, as a search would have ended, or none can be read.
     """
@@ -238,18 +212,13 @@ def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random
     if not pool or any(answer.is_right for answer in pool.values()):
         return None
     rewards_N_D = np.array([answer.rewards for answer in pool.values()])
-    return list(pool)[_lexicase(rewards_N_D, rng)]
-
-
-def _lexicase(rewards_N_D: npt.NDArray[np.float64], rng: np.random.Generator) -> int:
-    """Return one row by lexicase selection (Spector 2012)."""
     alive = np.arange(len(rewards_N_D))
     for objective in rng.permutation(rewards_N_D.shape[1]):
         if len(alive) == 1:
             break
         column = rewards_N_D[alive, objective]
         alive = alive[column == column.max()]
-    return int(alive[rng.integers(len(alive))])
+    return list(pool)[int(alive[rng.integers(len(alive))])]
 
 
 def _sample(
@@ -263,9 +232,12 @@ def _sample(
     is_single = rng.random(len(tasks)) < arm.single_share
     answers = [1 if single else arm.answers for single in is_single]
     requests = [
-        ask(domain, task, wanted, int(rng.integers(2**62)), arm.rollouts * arm.answers // wanted, parent)
+        SampleRequest(
+            domain.prompt_ids(task, wanted, parent), int(rng.integers(2**62)),
+            tuple(range(arm.rollouts * arm.answers // wanted)), 1.0, domain.max_tokens(wanted),
+        )
         for (task, parent), wanted in zip(tasks, answers, strict=True)
-    ]
+    ]  # fmt: skip
     groups = []
     for index, completions in enumerate(complete(model, requests)):
         task, parent = tasks[index]

@@ -71,7 +71,7 @@ class StudyArm(Part):
         """What is trained, without learning rate and KL; None for a given model."""
         chosen = ("answers", "rollouts", "settings", "single_share", "parent_share", "passes")
         values = {key: getattr(self, key) for key in chosen}
-        return TrainingArm("", self.objective, **values) if self.objective else None
+        return TrainingArm(self.objective, **values) if self.objective else None
 
 
 class StudyStrategy(Part):

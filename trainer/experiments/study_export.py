@@ -1,8 +1,7 @@
-"""The compact export of a study: the result of every finished training and search, one JSON line each.
+"""The export of a study: the result of every finished training and search, one JSON line each.
 
-An answered test task is a line among the searches, with `test tasks` as its strategy.
-Rows are appended as they come and never changed; whatever has a row is not computed again, on this machine
-or another. `study.json` holds what the rows depend on; a file that says otherwise is refused.
+An answered test task is a line among the searches, with `test tasks` as its strategy. Whatever has a row is
+not computed again. `study.json` holds what the rows depend on; a file that says otherwise is refused.
 """
 
 import gzip
@@ -16,10 +15,11 @@ import numpy as np
 
 from evovpo.analysis.statistics import Array
 from evovpo.errors import ConfigError
+from evovpo.experiments.results import run_row
 from evovpo.files import write_json
 from evovpo.judging.measure import measure_groups
 from evovpo.problem.suites import problem_id
-from evovpo.store import Store, rises, solved_at
+from evovpo.store import Store
 from evovpo.types import Problem
 from trainer.experiments.study import Study, StudyArm
 
@@ -145,23 +145,10 @@ class Export:
 
 
 def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return the row of a finished run: when it was solved, its curve, and with `ks` what k answers bring.
-
-    The answers of a completion are a chain; what lies between chains is independent.
-    """
+    """Return the row of a finished run, with `ks` also what k answers bring."""
     summary = store.run_summary(run_id)
-    solved_after = solved_at(summary.curve, len(problem.objectives))
-    row: dict[str, Any] = {
-        "run": run_id,
-        "evaluations": summary.proposed,
-        "solved_after": solved_after,
-        "solved_train": solved_after is not None,
-        "solved_heldout": summary.solved_heldout,
-        "is_right": solved_after is not None and summary.solved_heldout is not False,
-        "curve": rises(summary.curve, 5),
-        "tokens": summary.tokens,
-        "seconds": round(summary.sampling_seconds + summary.evaluation_seconds, 3),
-    }
+    seconds = round(summary.sampling_seconds + summary.evaluation_seconds, 3)
+    row = {"run": run_id, **run_row(problem, summary), "seconds": seconds}
     if ks:
         found = measure_groups(store.groups(run_id))
         row |= by_name(found.by_k(ks), ks, 6) | {

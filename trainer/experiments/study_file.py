@@ -23,10 +23,7 @@ def bundled_studies() -> list[str]:
 
 
 def read_bundled(
-    name: str,
-    folder: Path,
-    changes: Mapping[str, Any],
-    arms: Sequence[str] | None = None,
+    name: str, folder: Path, changes: Mapping[str, Any], arms: Sequence[str] | None = None
 ) -> Study:
     """Return a study that comes with the package, whose rows and report lie in `folder`.
 
@@ -81,21 +78,13 @@ def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
 class StudyReader(PartReader):
     def study(self, data: Mapping[str, Any], runs: bool, folder: Path) -> Study:
         start, domain = data.get("start"), data.get("domain", _SEARCH_DOMAINS[0])
-        study = self.part(
-            Study,
-            data,
-            name=self.name(data),
-            domain=str(domain),
-            start=(self.path.parent / start).resolve()
-            if isinstance(start, str) and start
-            else START_FOLDERS.get(str(domain), Path()),
-            path=self.path,
-            folder=folder,
-            problems=(),
-            references=(),
-            strategies=(),
-            arms=(),
-        )
+        folders = START_FOLDERS
+        if isinstance(start, str) and start:
+            folders = folders | {str(domain): (self.path.parent / start).resolve()}
+        later: dict[str, Any] = dict.fromkeys(("problems", "references", "strategies", "arms"), ())
+        about: dict[str, Any] = {"path": self.path, "folder": folder, "domain": str(domain)}
+        about["start"] = folders.get(str(domain), Path())
+        study = self.part(Study, data, name=self.name(data), **about, **later)
         known = tuple(START_FOLDERS) if study.test.tasks else _SEARCH_DOMAINS
         if domain not in known:
             self.add(
@@ -126,9 +115,8 @@ class StudyReader(PartReader):
             where = f"strategies {number} ({name})"
             keys = {key: entry[key] for key in ("answers_per_ask", "arms", "seeds") if key in entry}
             rest = {key: part for key, part in entry.items() if key not in ("name", *keys)}
-            found.append(
-                self.part(StudyStrategy, keys, where, name=name, settings=self.settings(rest, where))
-            )
+            settings = self.settings(rest, where)
+            found.append(self.part(StudyStrategy, keys, where, name=name, settings=settings))
         self.different([strategy.name for strategy in found], "strategies")
         if not any(strategy.is_independent for strategy in found):
             self.add(
@@ -185,21 +173,14 @@ class StudyReader(PartReader):
         known = [one.name for one in study.strategies if not one.arms or name in one.arms]
         listed = entry.get("strategies", known)
         wanted = self.names(listed, "strategies", known, where, least=min(1, len(known)))
-        arm = self.part(
-            StudyArm,
-            {**defaults, **entry},
-            where,
-            name=name,
-            model=model or "",
-            objective=str(objective or ""),
-            strategies=tuple(one for one in known if one in wanted),
-        )
+        strategies = tuple(one for one in known if one in wanted)
+        told = {"name": name, "model": model or "", "objective": str(objective or "")}
+        arm = self.part(StudyArm, {**defaults, **entry}, where, **told, strategies=strategies)
         for strategy in study.strategies:
-            if strategy.name in arm.strategies and strategy.answers_per_ask % arm.search_answers:
+            if strategy.name in strategies and strategy.answers_per_ask % arm.search_answers:
                 self.add(
-                    f"asks for {arm.search_answers} answers a completion, of which "
-                    f"{strategy.answers_per_ask} answers an ask of {strategy.name} is no multiple; "
-                    "change one",
+                    f"asks for {arm.search_answers} answers a completion, of which {strategy.answers_per_ask}"
+                    f" answers an ask of {strategy.name} is no multiple; change one",
                     where,
                 )
         return arm

@@ -87,14 +87,9 @@ class StudyResults:
         best = best_point(self.study, arm, self._export)
         for point in grid(self.study, arm):
             if (row := self._export.trainings.get(point.name)) is not None:
-                yield {
-                    "learning_rate": point.arm.learning_rate,
-                    "kl": point.arm.kl,
-                    "temperature": row.get("temperature", 1.0),
-                    "score": row["score"],
-                    "diverged": bool(row["diverged"]),
-                    "chosen": point == best,
-                }
+                about = {"learning_rate": point.arm.learning_rate, "kl": point.arm.kl, "score": row["score"]}
+                about["temperature"] = row.get("temperature", 1.0)
+                yield about | {"diverged": bool(row["diverged"]), "chosen": point == best}
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
         """Return by strategy and unit what each arm spent; a strategy without a trained arm is missing."""
@@ -152,18 +147,12 @@ class StudyResults:
     def verdict(self) -> list[str]:
         """Return which arm is ahead of which, what each unlocks, and which strategy helps, in sentences."""
         return [
-            *(
-                f"{name}: {count} searches are not done; only whole seeds count."
-                for name, count in self.missing.items()
-                if count
-            ),
+            *(f"{name}: {count} searches are not done; only whole seeds count."
+              for name, count in self.missing.items() if count),
             *verdict(self.comparisons, self.study.figures),
-            *(
-                f"{ours.arm.proposer}, {ours.arm.strategy} against {last.arm.strategy}: "
-                f"solves {in_words(ours, last)}."
-                for ours, last in self.strategies()
-            ),
-        ]
+            *(f"{ours.arm.proposer}, {ours.arm.strategy} against {last.arm.strategy}: "
+              f"solves {in_words(ours, last)}." for ours, last in self.strategies()),
+        ]  # fmt: skip
 
 
 def budgets(evaluations: int) -> list[int]:

@@ -93,15 +93,12 @@ def run_study(
 
 
 def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequence[StudyStrategy]) -> Batch:
+    proposer = Variant(arm.name, {"proposer": {"name": "local", "model": str(model)}})
     return Batch(
-        name=study.name,
-        problems=study.problems,
-        evaluations=(arm.evaluations,),
-        seeds=(seed,),
-        proposers=(Variant(arm.name, {"proposer": {"name": "local", "model": str(model)}}),),
+        name=study.name, problems=study.problems, evaluations=(arm.evaluations,), seeds=(seed,),
+        proposers=(proposer,), origin=f"{study.path}: arm {arm.name}",
         strategies=tuple(Variant(one.name, one.settings_for(arm)) for one in strategies),
-        origin=f"{study.path}: arm {arm.name}",
-    )
+    )  # fmt: skip
 
 
 def _run_searches(

@@ -1,16 +1,17 @@
-"""The cells that train, and those that answer test tasks: each gives rows of the export.
+"""Trainings of a study and answers to its test tasks, as rows of the export.
 
 Every tuned arm gets the same grid and the same rule: the point and the sampling temperature with the highest
 mean of the tuning's figure on validation tasks. A given model takes its best temperature alike. Final
-trainings begin anew under other seeds, and their models stay.
+trainings have other seeds.
 """
 
 import dataclasses
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,10 +101,7 @@ class TrainingJob:
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Do it, with one thread, and return what it gives.
-
-        Raises `FatalError`: what one of these needs, all of them do.
-        """
+        """Do it with one thread. Raises `FatalError`: what one of these needs, all of them do."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -112,44 +110,39 @@ class TrainingJob:
             raise FatalError(error) from error
 
 
-def finish(jobs: Sequence[TrainingJob], processes: int, take: Callable[[str, Any], None]) -> list[Any]:
-    """Do jobs with different names and return their results; `take` is called with each name and result.
+def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callable[[str, Any], None]) -> None:
+    """Do works in processes; `take` is called with each name and result.
 
     Raises `TrainingError` for one whose process is ended from outside again and again.
     """
-    found: dict[str, Any] = {}
 
     def told(message: Message) -> None:
         if isinstance(message, TaskDone):
-            found[message.name] = message.value
             take(*message)
 
-    for one in run_all(jobs, processes, told):
+    for one in run_all(list(starmap(TrainingJob, works.items())), processes, told):
         raise TrainingError(f"{one.name}: {one.reason}")
-    return [found[job.name] for job in jobs]
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Make a training and return its row; its model goes to `folder`.
+    """Make a training and return its row; its model goes to `folder`, or without one is only validated.
 
-    Without a folder the training is one that tunes, which answers validation tasks instead. A training that
-    diverges is a result: its score is 0, and its model the start model.
+    A training that diverges is a result: its score is 0, and its model the start model.
     """
     began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
     arm = dataclasses.asdict(training.arm)
     row: dict[str, Any] = {"training": training.name, "seed": training.seed, "arm": arm}
     with open_family(study.domain, study.start) as domain:
-        diverged = ""
+        row["diverged"] = ""
         try:
             model, log = train(training.arm, domain, study.training, training.seed, on_step=log.append)
         except DivergedError as error:
-            diverged = str(error)
+            row["diverged"] = str(error)
             model = load_start_model(domain)
-        row["diverged"] = diverged
         if folder is None:
             found, tokens = _validated(study, model, domain, training.arm.answers)
-            row |= {"kind": "tuning", **found} | ({"score": 0.0} if diverged else {})
+            row |= {"kind": "tuning", **found} | ({"score": 0.0} if row["diverged"] else {})
         else:
             with written_whole(folder) as part:  # with the tokenizer of the start model
                 model.save_pretrained(part)
@@ -227,13 +220,11 @@ def run_trainings(
     on_training: Callable[[str], None],
 ) -> None:
     """Make trainings: rows of all that have none, and models of the final ones that have none."""
-    missing: dict[str, TrainingJob] = {}
+    missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name
         if training.name not in export.trainings or not (folder is None or folder.exists()):
-            missing.setdefault(
-                training.name, TrainingJob(training.name, partial(train_row, study, training, folder))
-            )
+            missing[training.name] = partial(train_row, study, training, folder)
 
     def take(name: str, row: dict[str, Any]) -> None:
         if name not in export.trainings:
@@ -241,7 +232,7 @@ def run_trainings(
         on_training(name)
 
     (work / "models").mkdir(parents=True, exist_ok=True)
-    finish(list(missing.values()), processes, take)
+    _finish(missing, processes, take)
 
 
 def run_tests(
@@ -249,23 +240,13 @@ def run_tests(
 ) -> None:
     """Let every model with a missing row answer all test tasks."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
-    tests = [
-        TrainingJob(
-            f"{arm.name}, {TEST}, seed {seed}",
-            partial(
-                answer_rows,
-                study,
-                arm,
-                seed,
-                model_of(study, export, work, arm, seed),
-                temperature(study, arm, export),
-            ),
-        )
-        for (_, seed), arm in missing.items()
-    ]
+    tests: dict[str, Callable[[], Any]] = {}
+    for (name, seed), arm in missing.items():
+        model, at = model_of(study, export, work, arm, seed), temperature(study, arm, export)
+        tests[f"{name}, {TEST}, seed {seed}"] = partial(answer_rows, study, arm, seed, model, at)
 
     def take(name: str, rows: list[dict[str, Any]]) -> None:
         export.add_searches(rows)
         on_test(name)
 
-    finish(tests, processes, take)
+    _finish(tests, processes, take)

@@ -67,8 +67,6 @@ class MazeSearch(NamedTuple):
     rollouts: int
     """Routes of one ask."""
     temperature: float = 1.0
-    settings: Mapping[str, Any] = {}
-    """Further ones of `SearchConfig`."""
 
 
 @dataclass
@@ -124,13 +122,9 @@ def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: MazeSearch, seed: int
 ) -> list[MazeRoutes]:
     """Return the searches of mazes by a model with the weights that it has now, alike for the same seed."""
-    given = {
-        "evaluations": how.evaluations,
-        "rollouts": how.rollouts,
-        "joins": False,
-        "stop_when_solved": False,
-    }
-    config = SearchConfig(**{**given, **how.settings})
+    config = SearchConfig(
+        evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
+    )
     objectives = tuple(Objective(name) for name in domain.components)
     problem = Problem("maze", "", "", "", (), objectives, (), scorer_path="")
     weights, ends = Weights(model), model.generation_config.eos_token_id
