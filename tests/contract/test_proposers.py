@@ -404,8 +404,6 @@ def test_an_aborted_reply_is_not_taken_for_one(url: str, server: FakeServer) -> 
             {"attempts": 2, "timeout_seconds": 0.1},
             "failed 2 times, at last: .*timed out",
         ),
-        (Faults(statuses=[400]), {}, "refused a request"),
-        (Faults(statuses=[422]), {}, "refused a request"),
         (Faults(gibberish=2), {"attempts": 2}, "failed 2 times, .*outside the completions protocol"),
     ],
 )
@@ -415,6 +413,22 @@ def test_a_server_that_cannot_be_used_is_one_error(
     server.faults = faults
     with pytest.raises(ServerError, match=complaint):
         replies(partial(make_openai, url, **options), make_prompt(), range(4))
+
+
+@pytest.mark.parametrize("status", [400, 422])
+def test_a_server_that_refuses_the_first_three_prompts_is_one_error(
+    url: str, server: FakeServer, status: int
+) -> None:
+    server.faults.statuses = [status] * 3
+
+    async def use(proposer: Proposer) -> None:
+        for number in range(2):
+            (reply,) = await proposer.propose(make_prompt(number), [0], SAMPLING)
+            assert reply.finish_reason.startswith(f"refused: http {status}")
+        with pytest.raises(ServerError, match="refused a request"):
+            await proposer.propose(make_prompt(2), [0], SAMPLING)
+
+    run_with(partial(make_openai, url), use)
 
 
 def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, server: FakeServer) -> None:
