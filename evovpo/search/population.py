@@ -166,7 +166,8 @@ class Island:
         """Offer a program; over capacity, the lowest in rank that is not the best in any component leaves."""
         is_equal = member.rewards in self._kept
         is_new = not is_equal and not any(one.dominates(member) for one in self._kept.values())
-        if is_equal and self._kept[member.rewards].is_ok > member.is_ok:
+        # Of programs that earn nothing the first stays: a drift among them leads nowhere.
+        if is_equal and (self._kept[member.rewards].is_ok > member.is_ok or not any(member.rewards)):
             return InsertionStatus.REJECTED
         self._kept[member.rewards] = member
         for name in _COMPUTED:
