@@ -1,7 +1,8 @@
 """Judged programs, the islands that keep them by rank, and the cells of MAP-Elites.
 
 An island keeps programs of different rewards; fronts are views of it. Of programs with equal rewards the
-newer one stays, so that a search drifts across plateaus; the answer is the shorter one (`Standing.best`).
+newer one stays, so that a search drifts across plateaus, but of those that earn nothing the first; the
+answer is the shorter one (`Standing.best`).
 """
 
 from bisect import bisect_right
@@ -164,10 +165,10 @@ class Island:
 
     def insert(self, member: Member) -> InsertionStatus:
         """Offer a program; over capacity, the lowest in rank that is not the best in any component leaves."""
-        is_equal = member.rewards in self._kept
-        is_new = not is_equal and not any(one.dominates(member) for one in self._kept.values())
-        # Of programs that earn nothing the first stays: a drift among them leads nowhere.
-        if is_equal and (self._kept[member.rewards].is_ok > member.is_ok or not any(member.rewards)):
+        equal = self._kept.get(member.rewards)
+        is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
+        # Of equals the newer one stays if it ran where the older one failed, or else if it earns something.
+        if equal is not None and (member.is_ok, any(member.rewards)) <= (equal.is_ok, False):
             return InsertionStatus.REJECTED
         self._kept[member.rewards] = member
         for name in _COMPUTED:
