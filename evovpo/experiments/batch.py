@@ -119,8 +119,11 @@ def cells(batch: Batch) -> Iterator[Cell]:
 def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
     """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
-    value = data.get(key, [known[0]])
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
+    settings = data.get("settings")
+    of_section = settings.get(section) if isinstance(settings, Mapping) else None
+    usual = of_section.get(field, known[0]) if isinstance(of_section, Mapping) else known[0]
+    value = data.get(key, [usual])
     if not (isinstance(value, list) and value):
         reader.add(f"{key}: expected names or [[{key}]] tables, found {value!r:.80}")
         return ()

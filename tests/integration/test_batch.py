@@ -147,6 +147,13 @@ search.islands = 1
     assert not (tmp_path / "none.db").exists()
 
 
+def test_a_batch_that_names_no_strategies_has_that_of_its_settings(tmp_path: Path) -> None:
+    text = 'name = "b"\nproblems = ["strings/file-kind"]\nproposers = ["random"]\n[settings]\nsearch.strategy = "iid"\n'
+    (tmp_path / "b.toml").write_text(text)
+    _, (work,) = plan(str(tmp_path / "b.toml"), str(tmp_path / "none.db"))
+    assert (work.config.search.strategy, work.cell.arm.strategy) == ("iid", "iid")
+
+
 def test_everything_that_is_wrong_is_listed_at_once_and_nothing_is_written(evovpo: Shell) -> None:
     Path("bad.toml").write_text(
         """
