@@ -148,8 +148,8 @@ search.islands = 1
 
 
 def test_a_batch_that_names_no_strategies_has_that_of_its_settings(tmp_path: Path) -> None:
-    text = 'name = "b"\nproblems = ["strings/file-kind"]\nproposers = ["random"]\n[settings]\nsearch.strategy = "iid"\n'
-    (tmp_path / "b.toml").write_text(text)
+    text = 'name = "b"\nproblems = ["strings/file-kind"]\nproposers = ["random"]\n[settings]\n'
+    (tmp_path / "b.toml").write_text(text + 'search.strategy = "iid"\n')
     _, (work,) = plan(str(tmp_path / "b.toml"), str(tmp_path / "none.db"))
     assert (work.config.search.strategy, work.cell.arm.strategy) == ("iid", "iid")
 
