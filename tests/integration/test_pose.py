@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from benchmark_rows import eureqa, gsm8k, livecodebench, musique, toolrl, write_jsonl
+from benchmark_rows import eureqa, livecodebench, musique, toolrl, write_jsonl
 from shell import Shell
 
 import evovpo
@@ -14,7 +14,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.prompts.extract_programs import read_rewrite
 from trainer.domains import open_domain
 
-ROWS = {"musique": musique, "eureqa": eureqa, "toolrl": toolrl, "math": gsm8k, "livecodebench": livecodebench}
+ROWS = {"musique": musique, "eureqa": eureqa, "toolrl": toolrl, "livecodebench": livecodebench}
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_strategies_search_among_answers_as_text(shell: Shell) -> None:
 
 
 def test_a_reply_without_code_is_an_answer_only_where_one_is_wanted(shell: Shell) -> None:
-    data = write_jsonl(Path("dev.jsonl"), [gsm8k(2)])
-    assert shell("new", "posed", "--domain", "math", "--data", data).code == 0
+    data = write_jsonl(Path("dev.jsonl"), [musique(2)])
+    assert shell("new", "posed", "--domain", "musique", "--data", data).code == 0
     posed = load_problem("posed")
     assert read_rewrite(posed, " \\boxed{24}\n", None, False).source == (
         "def answer():\n    return '\\\\boxed{24}'\n"
@@ -79,9 +79,9 @@ def test_a_reply_without_code_is_an_answer_only_where_one_is_wanted(shell: Shell
 
 
 def test_what_cannot_be_posed_is_refused(shell: Shell) -> None:
-    data = write_jsonl(Path("dev.jsonl"), [gsm8k(2)])
-    answer = shell("new", "posed", "--domain", "math", "--data", data, "--row", "1")
+    data = write_jsonl(Path("dev.jsonl"), [musique(2)])
+    answer = shell("new", "posed", "--domain", "musique", "--data", data, "--row", "1")
     assert (answer.code, Path("posed").exists()) == (2, False)
     assert "dev.jsonl has 1 rows, counted from 0" in answer.err
     assert "makes its own tasks" in shell("new", "posed", "--domain", "maze", "--data", data).err
-    assert "new or empty folder" in shell("new", ".", "--domain", "math", "--data", data).err
+    assert "new or empty folder" in shell("new", ".", "--domain", "musique", "--data", data).err

@@ -95,39 +95,6 @@ def livecodebench(number: int) -> dict[str, Any]:
     }
 
 
-def gsm8k(number: int) -> dict[str, Any]:
-    """Return a problem with its steps and, after ####, its answer."""
-    return {
-        "question": f"A box holds {number} pens. How many do 12 boxes hold?",
-        "answer": f"12*{number}=<<12*{number}={12 * number}>>{12 * number} pens.\n#### {12 * number}",
-    }
-
-
-def ultrafeedback(number: int) -> dict[str, Any]:
-    """Return an instruction with two rated answers, and one of which an aspect was not rated."""
-    aspects = ("instruction_following", "honesty", "truthfulness", "helpfulness")
-    ratings = (("5", "4", "3", "2"), ("1", "5", "5", "1"), ("3", "N/A", "3", "3"))
-    return {
-        "source": "ours",
-        "instruction": f"Name a colour, please ({number}).",
-        "models": ["one", "two", "three"],
-        "completions": [
-            {
-                "model": model,
-                "response": f"{colour}\nof {number}",
-                "overall_score": 7.0,
-                "annotations": {
-                    aspect: {"Rating": rating, "Rationale": "..."}
-                    for aspect, rating in zip(aspects, rated, strict=True)
-                },
-            }
-            for model, colour, rated in zip(
-                ("one", "two", "three"), ("Red", "Blue", "Grey"), ratings, strict=True
-            )
-        ],
-    }
-
-
 def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write JSON Lines and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

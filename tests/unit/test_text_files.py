@@ -1,26 +1,20 @@
 """Ten rows in each public format, written by us, are loaded, asked, parsed and rewarded."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
-from openevolve_problems import answered
-from shell import Shell
 
-import evovpo
 from evovpo.errors import ConfigError, ProblemError
-from evovpo.problem.folder import load_problem
 from evovpo.sandbox import Sandbox
 from evovpo.types import Limits
-from tests.support import benchmark_rows
-from tests.support.benchmark_rows import CITIES, eureqa, gsm8k, livecodebench, musique, toolrl, write_jsonl
+from tests.support.benchmark_rows import CITIES, eureqa, livecodebench, musique, toolrl, write_jsonl
 from trainer.domains import Domain, open_domain
 from trainer.domains.text import livecodebench as livecodebench_domain
-from trainer.domains.text.math import is_equal
 
 CODE = "```python\ndef {}:\n    return {}\n```"
 
@@ -45,8 +39,6 @@ FORMATS: dict[str, tuple[Callable[[int], dict[str, Any]], Callable[[int], str], 
     "eureqa": (eureqa, entities, 5),
     "toolrl": (toolrl, lambda number: str(toolrl(number)["reward_model"]["ground_truth"]), 4),
     "livecodebench": (livecodebench, program, 16),
-    "math": (gsm8k, lambda number: f"6*{number} = {6 * number}, 2*6 = 12: $\\boxed{{{12 * number}}}$.", 4),
-    "judged": (benchmark_rows.ultrafeedback, lambda number: f"Red of {number}", 4),
 }
 """For each format a row, the text of its right answer, and the number of components."""
 
@@ -65,11 +57,9 @@ def test_ten_rows_are_asked_and_their_right_answers_rewarded(name: str, tmp_path
         assert [set(row) for row in domain.prompts] == [set(domain.prompts[0])] * 10
         assert all(message["content"].strip() for row in domain.prompts for message in row["prompt"])
         found = domain.reward_vectors(list(map(answer, range(10))), domain.prompts)
-        expected = [1.0, 0.75, 0.5, 0.25] if name == "judged" else [1.0]
         for rewards in found:
             assert rewards is not None
-            assert rewards.shape[0] == 1
-            assert rewards.tolist() == [expected * (1 if name == "judged" else rewards.shape[1])]
+            assert rewards.tolist() == [[1.0] * rewards.shape[1]]
         assert not np.any(domain.reward_vectors(["I do not know."] * 2, domain.prompts[:2])[0])
 
 
@@ -154,147 +144,6 @@ def test_programs_that_fail_as_a_whole_are_zeros_with_their_reason(tmp_path: Pat
     assert [answer.rewards for answer in chain] == [(0.0,) * 16] * 3
     assert [answer.key is None for answer in chain] == [False, True, False]
     assert all(answer.reason for answer in chain)
-
-
-EQUAL = [
-    ("1/2", "0.5"), (r"\frac{1}{2}", "0.5"), (r"\dfrac{3}{4}", "3/4"), ("1,000", "1000"), ("x = 5", "5"),
-    ("2x+1", "1+2x"), ("2(x+1)", "2x+2"), (r"\sqrt{8}", r"2\sqrt{2}"), ("x^{2}+2x+1", "(x+1)^2"),
-    ("50%", "50"),
-    (r"\$18", "18"), (r"5\text{ cm}", "5"), ("(1,2)", "(1, 2)"), (r"2\pi", r"\pi\cdot 2"), ("-3", "-3.0"),
-    (r"\frac{\sqrt{3}}{2}", r"\sqrt{3}/2"), ("x(x+1)", "x^2+x"), (r"\frac{1}{\frac{1}{2}}", "2"),
-    ("Monday", "Monday"),
-]  # fmt: skip
-OTHER = [
-    ("(1,2)", "(2,1)"), (r"\pi", "3.14"), ("0.333", "1/3"), ("7", "8"), ("Monday", "Tuesday"), ("", "5"),
-    ("3-", "3"),
-    ("9**9**9**9", "1"), ("x**100", "x"), ("1/0", "1"), ("True", "1"), ("e", "2.718"), ("[1]", "(1)"),
-    ("5 or 6", "5"), ("3\n5", "35"), (r"3\text{ and }5", "35"), ("2**(9*9*9*9*9*9*9*9)", "1"),
-    ("2^{10*1000000}", "1"), ("9**(20)**8", "1"), ("9* *9999999999", "1"), ("9**2\n9999999999", "1"),
-    ("__import__('os').getcwd()", "1"), ("().__class__", "1"), ("lambda: 1", "1"), ("f'{1}'", "1"),
-    ("sin", "1"),
-    ("sqrt(4, evaluate=False)", "2"), ("(" * 200 + "1" + ")" * 200, "1"), ("1" * 5000, "2"), ("x.a", "x"),
-    ("1" * 110 + "!", "1"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("pair", "same"), [*((pair, True) for pair in EQUAL), *((pair, False) for pair in OTHER)]
-)
-def test_final_answers_are_compared_as_symbols_and_never_run(pair: tuple[str, str], same: bool) -> None:
-    assert is_equal(*pair) is same
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (r"2*3 = 6 and 6+4 = 10. \boxed{10}", (1, 1, 1, 1)),
-        (r"2*3 = 6 and 6+4 = 11. \boxed{10}", (1, 0.5, 1, 1)),
-        (r"2*3 = 6. \boxed{10}", (1, 0.5, 1, 1)),
-        (r"It is \boxed{10}.", (1, 0, 1, 1)),
-        (r"$2 \times 3 = 6$, $6+4 = 10$, so $\boxed{10}$", (1, 1, 1, 1)),
-        (r"1,000 - 1 = 999, 10/4 = 2.5 \boxed{\frac{20}{2}}", (1, 1, 1, 1)),
-        (r"\boxed{10} is what I say", (1, 0, 0, 1)),
-        (r"2*3 = 6 and 6+4 = 10. \boxed{11}", (0, 1, 1, 0)),
-        ("x = 10. " + "so " * 298 + r"\boxed{10}", (1, 0, 1, 0.5)),
-        (r"\boxed{10} or \boxed{11}", (0, 0, 0, 0)),
-        (r"\boxed{10", (0, 0, 0, 0)),
-        (r"\boxed{}", (0, 0, 0, 0)),
-        ("10", (0, 0, 0, 0)),
-    ],
-)
-def test_steps_format_and_length_of_a_solution(
-    text: str, expected: tuple[float, ...], tmp_path: Path
-) -> None:
-    row = {"problem": "5+5?", "solution": r"It is \boxed{10}."}
-    domain = open_domain("math", write_jsonl(tmp_path / "rows.jsonl", [row]))
-    ((answer,),) = domain.judge([text], domain.prompts)
-    # 301 words: `x = 10.` and the box are four of them.
-    assert answer.rewards == pytest.approx(expected, abs=0.005)
-    with pytest.raises(ProblemError, match="row 1: expected an answer or a solution"):
-        open_domain("math", write_jsonl(tmp_path / "none.jsonl", [{"problem": "5+5?", "solution": "ten"}]))
-
-
-def test_heads_may_be_lists_and_must_be_the_same_everywhere(tmp_path: Path) -> None:
-    listed = [{"response": "b  c", "heads": [0.25, 1]}, {"response": "d", "heads": [0, 0]}]
-    rows: list[dict[str, Any]] = [{"prompt": "a", "answers": listed}]
-    domain = open_domain("judged", write_jsonl(tmp_path / "rows.jsonl", rows), answers=2)
-    assert domain.components == ("head-1", "head-2")
-    ((one, other),) = domain.judge(["<response_1>b c</response_1><response_2>e</response_2>"], domain.prompts)
-    assert (one.rewards, other.rewards) == ((0.25, 1.0), (0.0, 0.0))
-    assert "nobody judged it" in other.reason
-    for wrong, message in (
-        ({"response": "x", "heads": [1]}, "the same heads"),
-        ({"response": "x", "heads": [2, 0]}, "row 2: answers.0.heads"),
-    ):
-        more = [*rows, {"prompt": "a", "answers": [wrong]}]
-        with pytest.raises(ProblemError, match=message):
-            open_domain("judged", write_jsonl(tmp_path / "w.jsonl", more))
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A server that rates `Green` and nothing else; yields what it was asked."""
-    asked: list[str] = []
-
-    def reply(body: dict[str, Any]) -> list[str]:
-        asked.append(body["messages"][0]["content"])
-        rated = {"instruction_following": 5, "honesty": 1, "truthfulness": "3", "helpfulness": 2}
-        return [f"My view: {json.dumps(rated)}." if "Green" in asked[-1] else "I would rather not."]
-
-    with answered(reply) as url:
-        monkeypatch.setenv("OPENAI_BASE_URL", url)
-        monkeypatch.setenv("OPENAI_API_KEY", "none")
-        monkeypatch.setenv("EVOVPO_JUDGE_MODEL", "m")
-        yield asked
-
-
-def test_a_model_is_asked_once_for_each_answer_and_every_call_is_stored(
-    tmp_path: Path, judge: list[str]
-) -> None:
-    pytest.importorskip("openai")
-    domain, row = opened("judged", tmp_path), benchmark_rows.ultrafeedback(0)["instruction"]
-    expected, red = [[1.0, 0.0, 0.5, 0.25]], [[1.0, 0.75, 0.5, 0.25]]
-    found = domain.reward_vectors(["Green", "Green", "Red\nof 0", "Pink"], domain.prompts[:1] * 4)
-    assert [None if one is None else one.tolist() for one in found] == [expected, expected, red, None]
-    assert domain.reward_vectors(["Green "], domain.prompts[:1])[0] is not None
-    assert len(judge) == 2
-    assert any(f"<prompt>\n{row}\n</prompt>\n<answer>\nGreen\n</answer>" in text for text in judge)
-    calls = [json.loads(line) for line in (tmp_path / "judged.jsonl.calls.jsonl").read_text().splitlines()]
-    assert {call["completions"][0]["response"]: bool(call["completions"][0]["heads"]) for call in calls} == {
-        "Green": True, "Pink": False
-    }  # fmt: skip
-    again = open_domain("judged", tmp_path / "judged.jsonl")
-    assert [*map(np.ndarray.tolist, again.reward_vectors(["Green"], again.prompts[:1]))] == [expected]  # type: ignore[arg-type]
-    assert len(judge) == 2
-
-
-def test_calls_for_a_posed_row_leave_its_version_alone_and_are_paid_once(
-    tmp_path: Path,
-    judge: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    pytest.importorskip("openai")
-    monkeypatch.chdir(tmp_path)
-    data = write_jsonl(Path("rows.jsonl"), [benchmark_rows.ultrafeedback(0)])
-    assert Shell(capsys)("new", "posed", "--domain", "judged", "--data", data).code == 0
-    version = load_problem("posed").version
-
-    def search(said: str, store: str) -> evovpo.EvolveResult:
-        settings = {"search.rollouts": 1, "sandbox.minimum_level": "none"}
-        return evovpo.evolve(
-            "posed", proposer=lambda messages, n: [said] * n, evaluations=1, store=store, settings=settings
-        )
-
-    for store in ("one.db", "two.db"):
-        assert tuple(search("Green", store).best.rewards.values()) == (1.0, 0.0, 0.5, 0.25)
-    assert len(judge) == 1
-    assert load_problem("posed").version == version
-    assert [path.name for path in Path("posed/data").iterdir()] == ["row.jsonl"]
-    assert Path("posed/row.jsonl.calls.jsonl").exists()
-    assert set(search("Pink", "three.db").best.rewards.values()) == {0.0}
-    assert "the judge gave no heads" in caplog.text
 
 
 def test_prompts_to_measure_on_are_drawn_evenly_over_strata(tmp_path: Path) -> None:

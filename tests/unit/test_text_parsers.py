@@ -10,25 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.benchmark_rows import eureqa, gsm8k, livecodebench, musique, toolrl, write_jsonl
+from tests.support.benchmark_rows import eureqa, livecodebench, musique, toolrl, write_jsonl
 from trainer.domains import Domain, open_domain
-from trainer.domains.text.math import is_equal
 
 ANSWERS = 2
-
-
-def colours(number: int) -> dict[str, Any]:
-    """Return a prompt with two judged answers."""
-    heads = {"Red": [1, 1], "Blue": [0.5, 0]}
-    return {"prompt": "Which?", "answers": [{"response": one, "heads": heads[one]} for one in heads]}
 
 
 MAKERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "musique": musique,
     "eureqa": eureqa,
     "toolrl": toolrl,
-    "math": gsm8k,
-    "judged": colours,
 }
 """Row 1 of each: the one that the answers below are for."""
 CALL = json.dumps({"name": "weather", "parameters": {"city": "Graz", "days": 1}})
@@ -39,15 +30,11 @@ RIGHT = {
         for letter, city in zip("ABCDE", ("Graz", "Pisa", "Brno", "Gent", "Cork"), strict=True)
     ),
     "toolrl": f'<think>Look.</think>\n<tool_call>\n{CALL}\n{{"name": "clock"}}\n</tool_call>',
-    "math": r"2*6 = 12 and 12*1 = 12, so $\boxed{12}$.",
-    "judged": "Red",
 }
 WRONG = {
     "musique": "<support>2, 4</support>\n<answer>Graz by night</answer>",
     "eureqa": "<entity_A>Graz</entity_A><entity_B>Pisa_Film_Festival</entity_B>",
     "toolrl": f"<tool_call>{CALL}</tool_call>",
-    "math": r"2*6 = 12, so \boxed{13}",
-    "judged": "Blue",
 }
 """Answers that are worth something, but not everything."""
 PIECES = [
@@ -55,7 +42,6 @@ PIECES = [
     *(f"<{slash}{tag}>" for slash in ("", "/") for tag in ("response", "answer", "support", "think",
                                                           "tool_call", "entity_A", "entity_B")),
     *("1", "3,", "Graz", "the city of Graz", "Graz_Film_Festival", CALL, "{", "}", "[", '"', "\\", ", "),
-    *("\\boxed{", "\\boxed{12}", "12", "=", "2*6 = 12", "^", "(", "**", "\\frac{", "Red"),
     *("```python\n", "```", "---", "<", ">", "\n", "\x00", "\ud800", "０", "٣", "\u202e", "İ"),
 ]  # fmt: skip
 TAGS = [piece for piece in PIECES if piece.startswith("<") and len(piece) > 1]
@@ -142,13 +128,6 @@ def test_an_answer_given_twice_in_one_slot_earns_nothing(name: str, domains: dic
     assert not found[0].any()
     assert reasons[0]
     assert found[1].min() == 1.0
-
-
-@settings(max_examples=150, deadline=None)
-@given(text=st.text("0123456789x+-*/^(){}.,= \\frac{sqrt}{2}", max_size=14))
-def test_any_final_answer_is_compared(text: str) -> None:
-    assert is_equal(text, text) or not text
-    assert not is_equal(text, "the cat")
 
 
 def test_any_mixture_of_code_and_fences_is_read(tmp_path: Path) -> None:

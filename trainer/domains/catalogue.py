@@ -17,7 +17,7 @@ START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict":
 """The task families by name, each with the folder of its start model."""
 GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
 """The domains that make their own tasks."""
-FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench", "math", "judged")
+FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench")
 """The domains that read a file, each a module of `trainer.domains.text`."""
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
 _BUNDLED_TASKS = 200
