@@ -33,7 +33,6 @@ class Found(NamedTuple):
     refused: dict[str, str]
     """New programs that are not novel, with the reason; they are not evaluated."""
     fresh: dict[str, Evaluation]
-    """Evaluations of new programs."""
     ran: set[str]
     """New programs that were run for this group, not for another one at the same time."""
 
@@ -50,7 +49,6 @@ class GroupJudge:
     known: Mapping[str, Evaluation]
     """Judgements of earlier runs on this problem version."""
     executed: int = 0
-    """Programs given to `judge` so far."""
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
@@ -82,9 +80,12 @@ class GroupJudge:
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return one tell for each rollout of a group."""
+        before: dict[str, Evaluation] = {}
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):
-            tells.append(self._tell(prompt, rollout, slots, found, tells))
+            tells.append(self._tell(prompt, rollout, slots, found, before))
+            new = (one for one in tells[-1].judged if one.candidate.parse_status is ParseStatus.PARSED)
+            before |= {one.evaluation.program_id: one.evaluation for one in new if one.evaluation}
         return tells
 
     def _tell(
@@ -93,16 +94,13 @@ class GroupJudge:
         rollout: Rollout | None,
         slots: Sequence[Answer],
         found: Found,
-        earlier: Sequence[Tell],
+        before: Mapping[str, Evaluation],
     ) -> Tell:
-        """Return the tell of one reply after the `earlier` ones of its group.
+        """Return the tell of one reply; `before` has the group's new programs in earlier replies.
 
         A program is a duplicate from its second appearance on, and charged to the first reply that has it.
         """
-        before = [one for tell in earlier for one in tell.judged]
-        new = [one.evaluation for one in before if one.candidate.parse_status is ParseStatus.PARSED]
-        known = {one.program_id: one for one in new if one is not None and one.rewards}
-        charged = {one.evaluation.program_id for one in before if one.evaluation and one.executed}
+        known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id
         parents = [prompt.parents] * len(slots)
         if joins := self.search.tickets[prompt.id].joins:
@@ -121,7 +119,7 @@ class GroupJudge:
                 else:
                     status = ParseStatus.PARSED
                     evaluation = found.fresh.get(key) or self.known[key]
-                    executed = key in found.ran and key not in charged
+                    executed = key in found.ran and key not in before
                     in_reply[key] = evaluation
             candidate = Candidate(
                 id=content_id(owner, str(number)),
@@ -139,7 +137,6 @@ class GroupJudge:
         return Tell(prompt.id, rollout, tuple(judged))
 
     def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
-        """Return the new programs that are not novel enough by id, each with the reason."""
         faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
         return {key: fault for key, fault in faults.items() if fault}
 
