@@ -4,7 +4,7 @@ import contextlib
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from evovpo.experiments.results import (
     SOLVED_ROWS,
     ArmRows,
     CellResult,
+    Figure,
     Results,
     best_within,
     named,
@@ -66,11 +67,11 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
     """Return the report of a batch as the page reads it, with heat maps from a store."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
-    curves = {"Share of problems solved": solved_curve, "Best mean reward so far": best_curve}
-    for title, curve in curves.items():
+    curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
+    for title, within in curves.items():
         series = []
         for one in results.arms:
-            if found := curve(one):
+            if found := arm_curve(one, within):
                 points, intervals = tuple(found)[1:], tuple(found.values())[1:]
                 series.append(KCurve(short_label(one.arm, batch), points, intervals))
         parts += [chart(title, "evaluations", series)] * bool(series)
@@ -178,27 +179,21 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
         "unlocked": list(results.unlocked(found.arm)),
         **{name: _json(found.mean(figure)) for name, figure in _REACHED.items()},
         "mean_evaluations": _mean_evaluations(cells),
-        "solved_after": _curve_json(solved_curve(found)),
-        "best_after": _curve_json(best_curve(found)),
+        "solved_after": _curve_json(arm_curve(found, solved_share)),
+        "best_after": _curve_json(arm_curve(found, best_within)),
     }
 
 
-def solved_curve(arm: ArmRows) -> dict[int, Interval]:
-    """Return the share of problems solved by numbers of evaluations."""
-    share = replace(SOLVED_ROWS, is_sum=False)
-    points = _points(arm)
-    return dict(zip(points, arm.curve([solved_within(point, share) for point in points]), strict=False))
+def solved_share(evaluations: float) -> Figure:
+    """Return the figure for the share of problems solved within so many evaluations."""
+    return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 
-def best_curve(arm: ArmRows) -> dict[int, Interval]:
-    """Return the best mean reward so far by numbers of evaluations."""
-    points = _points(arm)
-    return dict(zip(points, arm.curve([best_within(point) for point in points]), strict=False))
-
-
-def _points(arm: ArmRows) -> list[int]:
+def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
+    """Return a figure of an arm by numbers of evaluations."""
     budget = arm.arm.evaluations
-    return sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
+    points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
+    return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
 
 
 def _curve_json(curve: dict[int, Interval]) -> dict[str, Json]:
@@ -231,7 +226,6 @@ def short_label(arm: Arm, batch: Batch) -> str:
 
 
 def _cell_rows(results: Results) -> Iterator[Sequence[object]]:
-    """Yield the names of the columns of `cells.csv`, then a row for each cell."""
     yield ["run", "problem", "proposer", "strategy", "evaluations", "seed", *_OF_A_CELL]
     for one in results.cells:
         run, problem, arm, seed = one.cell

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 from evovpo.page import read_api
 from evovpo.page.page_store import Source
@@ -19,18 +18,11 @@ _MOST_BYTES = 4_500_000
 _PROGRAMS_A_PART = 50
 
 
-class RunDocument(NamedTuple):
-    """A run as one document."""
+def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
+    """Return the page of a run as one document, how many programs have their details in it, and of how many.
 
-    page: str
-    detailed: int
-    """Programs with source, prompt and completion."""
-    programs: int
-    """Programs of the run."""
-
-
-def export_html(source: Source, run_id: str) -> RunDocument:
-    """Return the page of a run as one document, with details of its best lineage and of others that fit."""
+    Details of the best lineage come first, then others that fit.
+    """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
     family = read_api.lineage_record(source, run_id)
@@ -46,7 +38,7 @@ def export_html(source: Source, run_id: str) -> RunDocument:
             break
         parts.append(part)
         size, detailed = size + len(part), detailed + len(own.intersection(batch))
-    return RunDocument(document(["run", run_id], parts), detailed, listed["total"])
+    return document(["run", run_id], parts), detailed, listed["total"]
 
 
 def packed(answers: dict[str, Record]) -> str:

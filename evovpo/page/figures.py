@@ -34,7 +34,6 @@ class Point(NamedTuple):
     mean: float | None
     """Over the latest judged programs."""
     score: float | None
-    """The highest so far."""
 
 
 _BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
@@ -95,14 +94,12 @@ class RunFigures:
         self.points: list[Point] = []
         self.lines: list[ProgramLine] = []
         self.line_of: dict[str, ProgramLine] = {}
-        """By the id of a program."""
         self.best_score: ProgramLine | None = None
         self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
         """Of each component, values rising."""
         self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
         self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
-        """Rollouts by policy version."""
         self.rises: list[int] = []
         """Places in `points` at which the best rises."""
         self._latest: deque[float] = deque(maxlen=_WINDOW)

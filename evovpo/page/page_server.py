@@ -140,7 +140,6 @@ def application(source: Source, token: str | None = None, report: LiveReport | N
 
 
 async def _guard(token: str | None, request: Request, call_next: RequestResponseEndpoint) -> Response:
-    """Answer an allowed request, refuse any other; add the headers of every answer."""
     answer = _refusal(token, request) or await call_next(request)
     answer.headers.update(_HEADERS)
     return answer

@@ -21,7 +21,6 @@ from evovpo.page.figures import Point, ProgramLine, RunFigures
 from evovpo.page.page_store import Source
 from evovpo.prompts.replies import idea_of
 from evovpo.runs.stored import Ancestor, RowResult, example_rows, lineage
-from evovpo.search.population import Grid, Member
 from evovpo.store import RunHead
 from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Rollout, Run, Training, content_id
 
@@ -110,7 +109,6 @@ def programs_record(
     shown = ordered[offset : offset + limit]
     vectors = store.reward_vectors([line.evaluation_id for line in shown])
     beginnings = store.beginnings([line.program_id for line in shown], _PREVIEW)
-    axes, cells = _grid(source, head, shown)
     return {
         "run": run_id,
         "offset": offset,
@@ -121,11 +119,9 @@ def programs_record(
                 **line._asdict(),
                 "rewards": list(vectors.get(line.evaluation_id, ())),
                 "begins": beginnings.get(line.program_id, ""),
-                "cell": cells.get(line.program_id),
             }
             for line in shown
         ],
-        "axes": axes,
     }
 
 
@@ -278,29 +274,6 @@ def _without_seed(problem_id: str, version: str, config_json: str) -> str:
     config = _config(config_json)
     settings = config_json if config is None else config.model_dump_json(exclude={"run"})
     return content_id(problem_id, version, settings)
-
-
-def _grid(
-    source: Source, head: RunHead, shown: Sequence[ProgramLine]
-) -> tuple[list[Record], dict[str, list[int]]]:
-    """Return the axes of the problem's grid, if any, and the cell of each shown program by its id."""
-    config = _config(head.run.config_json)
-    problem = source.problem(head.run)
-    if config is None or config.search.strategy != "islands" or not problem.features:
-        return [], {}
-    grid = Grid(problem.features, [one.name for one in problem.objectives])
-    ids = {line.evaluation_id for line in shown}
-    vectors, metrics = source.store().reward_vectors(ids), source.store().metrics(ids)
-
-    def member(line: ProgramLine) -> Member:
-        told = tuple(metrics.get(line.evaluation_id, {}).items())
-        return Member(line.program_id, " " * line.length, vectors[line.evaluation_id], line.position, told)
-
-    for line in shown:
-        grid.insert(member(line))
-    names = [feature.name for feature in problem.features]
-    axes = [{"name": name, "edges": edges} for name, edges in zip(names, grid.edges, strict=True)]
-    return axes, {line.program_id: list(grid.cell(member(line))) for line in shown}
 
 
 @lru_cache(maxsize=1000)

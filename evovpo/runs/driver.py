@@ -75,7 +75,6 @@ class Driver:
     keep: Callable[[bool], None] = lambda is_at_end: None
     """Called after groups of tells, and at the end."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
-    """Requests that are open."""
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Requests of `_waiting` that have ended."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -216,7 +215,6 @@ class Driver:
             self._arrived.append(_Arrival(prompt, rollouts, judging, time.monotonic()))
 
     def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
-        """Store and apply a judged group, one tell a rollout."""
         self._commit(self._groups.tells(prompt, rollouts, found))
 
     def _note_faults(self, tell: Tell) -> None:

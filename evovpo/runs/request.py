@@ -37,7 +37,6 @@ class RunRequest:
     scorer: Scorer | None = None
     """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
-    """Of an OpenEvolve project."""
     remarks: tuple[str, ...] = ()
     """Doubts about the problem, or how the rows of a table were used."""
 

@@ -57,12 +57,10 @@ class Outcome(NamedTuple):
     score_name: str = ""
     program_id: str = ""
     program_mean_reward: float = 0.0
-    """Of `program`."""
     best_mean_program_id: str = ""
     status: str = ""
     """As stored, but `memorised` where it is solved on training rows only."""
     best_metrics: Mapping[str, Json] = {}
-    """Raw metrics of `program`."""
 
     @property
     def best(self) -> float:
@@ -128,7 +126,6 @@ class RunView:
     best: Program | None
     """By `combined_score` where an evaluator returns one, else by mean reward."""
     evaluation: Evaluation | None
-    """Of the best program."""
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
     """Raw metrics of each program, in order, where an evaluator returns some."""

@@ -27,7 +27,6 @@ class CopyResult(NamedTuple):
 
     rows: int
     copied: int
-    """Number of rows that were new."""
     verified: bool
     """Each row was read back and has the content that it had."""
 

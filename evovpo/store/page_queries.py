@@ -12,7 +12,6 @@ from evovpo.store.schema import (
     calls,
     candidate_parents,
     candidates,
-    evaluations,
     programs,
     prompts,
     rollouts,
@@ -23,7 +22,6 @@ from evovpo.store.schema import (
 from evovpo.store.summary import FREE, heldout_of
 from evovpo.types import (
     MEMORISED,
-    Json,
     Prompt,
     Rewards,
     Run,
@@ -45,9 +43,7 @@ class RunHead(NamedTuple):
     changed_at: str
     """Time of the latest status, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None
-    """As of `RunRow`."""
     cost: float | None
-    """As of `CallTotals`."""
     server_tokens: int | None
     """Completion tokens as servers count them; None without a server."""
 
@@ -155,12 +151,6 @@ class Browsing(Database):
         return vectors_of(connection, evaluation_ids)
 
     @reading
-    def metrics(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, dict[str, Json]]:
-        """Return the raw metrics of up to a thousand evaluations, by evaluation."""
-        kept = select(evaluations.c.id, evaluations.c.metrics).where(evaluations.c.id.in_(evaluation_ids))
-        return {row.id: dict(row.metrics or ()) for row in connection.execute(kept)}
-
-    @reading
     def beginnings(
         self, connection: Connection, program_ids: Collection[str], characters: int
     ) -> dict[str, str]:
@@ -196,7 +186,6 @@ def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
 
 
 def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
-    """Return the heads of the runs that `where` picks."""
     cost, tokens = (
         select(func.sum(column)).where(calls.c.run_id == runs.c.id).scalar_subquery()
         for column in (calls.c.cost, calls.c.completion_tokens)

@@ -25,7 +25,6 @@ class PruneResult(NamedTuple):
     kept: dict[str, str]
     """Runs that stay all the same, each with why."""
     tables: dict[str, int]
-    """Rows of each table."""
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:

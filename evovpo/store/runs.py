@@ -39,7 +39,6 @@ class Snapshot(NamedTuple):
     asks: int
     tells: int
     version: str
-    """Of that code."""
     body: bytes
 
 

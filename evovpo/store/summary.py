@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Integer, Row, Select, delete, func, select
 
 from evovpo.errors import StoreError
-from evovpo.store.database import append, reading
+from evovpo.store.database import append, reading, writing
 from evovpo.store.row_records import vectors_of
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.schema import (
@@ -46,7 +46,6 @@ class RunRow(NamedTuple):
     evaluations: int
     """Candidates proposed so far; starting programs do not count."""
     best_mean_reward: float | None
-    """None if nothing was judged yet."""
     seed: int
     created_at: str
     """When it was started, in UTC, as ISO 8601."""
@@ -115,7 +114,6 @@ class CandidateLine(NamedTuple):
     passed: int
     length: int
     metrics: dict[str, Json] | None
-    """Raw metrics of its evaluator."""
     rewards: Rewards
     """Empty for a candidate that was not judged."""
 
@@ -158,13 +156,10 @@ class RunSummary:
     best_mean_reward: float | None = None
     examples_passed: int = 0
     best_length: int = 0
-    """Of the source of the best program."""
     curve: list[CurvePoint] = field(default_factory=list)
     """A point wherever either figure rose, and one for the last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
-    """Requests to model servers."""
     heldout: tuple[int, int] | None = None
-    """As of `RunRow`."""
     risen: list[Sequence[Any]] = field(default_factory=list)
     """[proposed, rewards] of each candidate whose vector no earlier one reaches in every component."""
     tells: int = 0
@@ -269,25 +264,19 @@ class Summaries(Runs):
         """Return the tells of a run from position `first` up to and with `last`."""
         return _tell_lines(connection, run_id, first, last)
 
-    def keep_summary(self, run_id: str) -> None:
+    @writing
+    def keep_summary(self, connection: Connection, run_id: str) -> None:
         """Store the summary of a run so far."""
-
-        def read(connection: Connection) -> tuple[int, dict[str, Any]]:
-            found = _kept(connection, run_id)
-            kept = found.tells
-            _add_later(found, connection, run_id)
+        found = _kept(connection, run_id)
+        kept = found.tells
+        _add_later(found, connection, run_id)
+        # Later summaries are damaged, or their rows are gone.
+        further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
+        connection.execute(delete(summaries).where(further))
+        if found.tells > kept:
             figures = {name: value for name, value in vars(found).items() if name not in _NOT_KEPT}
-            return kept, {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": found.curve}
-
-        kept, row = self.read(read)
-
-        def write(connection: Connection) -> None:
-            # Later summaries are damaged, or their rows are gone.
-            further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
-            connection.execute(delete(summaries).where(further))
-            append(connection, summaries, [row] if row["tells"] > kept else [])
-
-        self.write(write)
+            row = {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": found.curve}
+            append(connection, summaries, [row])
 
 
 def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunSummary:
@@ -306,7 +295,6 @@ def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunS
 
 
 def _add_later(found: RunSummary, connection: Connection, run_id: str) -> None:
-    """Add to a summary the tells that came since."""
     last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
     for first in range(found.tells, 0 if last is None else last + 1, _PAGE):
         for tell in _tell_lines(connection, run_id, first, first + _PAGE - 1):

@@ -134,7 +134,6 @@ class Tells(Database):
         return is_new
 
     def _target(self, connection: Connection, run_id: str) -> tuple[str, list[str]]:
-        """Return what `read_target` does, read once."""
         if run_id not in self._targets:
             self._targets[run_id] = read_target(connection, run_id)
         return self._targets[run_id]

@@ -39,7 +39,6 @@ class Trainings(Database):
         return list(_versions(connection).values())
 
     def _required(self, connection: Connection, number: int) -> PolicyVersion:
-        """Return one policy version, which must be stored."""
         found = _versions(connection)
         if number not in found:
             known = ", ".join(map(str, found)) or "none"
@@ -159,7 +158,6 @@ def _versions(connection: Connection) -> dict[int, PolicyVersion]:
 
 
 def _trainings(connection: Connection) -> dict[str, Training]:
-    """Return all trainings by id, oldest first."""
     links: dict[str, list[Row[Any]]] = defaultdict(list)
     for row in connection.execute(select(training_runs).order_by(training_runs.c.position)):
         links[row.training_id].append(row)

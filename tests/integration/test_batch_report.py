@@ -24,13 +24,21 @@ from evovpo.analysis.statistics import expected_best
 from evovpo.errors import ConfigError
 from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
 from evovpo.experiments.plan import plan
-from evovpo.experiments.results import SOLVED_HELDOUT, SOLVED_ROWS, CellResult, Results, named, read_results
+from evovpo.experiments.results import (
+    SOLVED_HELDOUT,
+    SOLVED_ROWS,
+    CellResult,
+    Results,
+    best_within,
+    named,
+    read_results,
+)
 from evovpo.page.batch_report import (
+    arm_curve,
     batch_record,
-    best_curve,
     heat_map,
     results_json,
-    solved_curve,
+    solved_share,
     write_report,
 )
 from evovpo.page.export import document, packed
@@ -101,7 +109,7 @@ def test_the_figures_of_arms_by_hand() -> None:
     assert (ours, theirs) == (two, one)
     difference = two.minus(one, SOLVED_ROWS).interval
     assert difference.low < difference.mean == 0.0 < difference.high
-    shares, bests = solved_curve(one), best_curve(one)
+    shares, bests = arm_curve(one, solved_share), arm_curve(one, best_within)
     assert [shares[k].mean for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
     assert [bests[k].mean for k in (0, 10, 20)] == [0.0, 0.5, 0.5 + 0.5 / 8]
 
@@ -135,7 +143,7 @@ def test_an_arm_wins_only_by_an_interval_without_zero() -> None:
 def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
     cells = itertools.product("ab", BATCH.arms, BATCH.seeds)
     found = Results(BATCH, [CellResult(Cell("x", *one), None) for one in cells])
-    assert (solved_curve(found.arms[0]), [*found.comparisons()]) == ({}, [])
+    assert (arm_curve(found.arms[0], solved_share), [*found.comparisons()]) == ({}, [])
     assert results_json(found)["arms"][0]["solved_by_search"] is None  # type: ignore[index, call-overload]
     record = batch_record(found)
     assert record["ended"] == [0, 8]

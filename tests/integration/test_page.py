@@ -41,7 +41,6 @@ from store_conformance import (
     make_tell,
     scripted_history,
 )
-from toy_runs import HARD as TOY
 
 import evovpo
 from evovpo.cli import page as commands
@@ -55,15 +54,11 @@ from evovpo.page.page_store import Source
 from evovpo.page.read_api import Record
 from evovpo.page.reports import LiveReport, report, table
 from evovpo.reports.pictures import COLOURS
-from evovpo.runs.replay import rebuild
-from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
 from evovpo.runs.stored import stored_run
 from evovpo.store import Store, rises
 from evovpo.types import (
     EvaluatorFolder,
     EvaluatorMode,
-    Feature,
     PolicyVersion,
     RunStatus,
     Tell,
@@ -346,25 +341,6 @@ def test_what_was_told_since_is_in_the_next_answer(any_client: TestClient, url: 
     assert [one["length"] for one in more] == sorted(one["length"] for one in more)
 
 
-def test_programs_have_their_cells(tmp_path: Path) -> None:
-    features = (Feature("length", (40.0, 80.0)), Feature(f"reward:{TOY.objectives[0].name}", bins=3))
-    search = {"evaluations": 80, "rollouts": 2, "islands": 2, "migration_interval": 3, "in_flight": 1}
-    search |= {"stop_when_solved": False}
-    settings = Config().changed(search=search, proposer={"name": "random"})
-    with Store.open(str(tmp_path / "runs.db")) as store:
-        start(RunRequest(replace(TOY, features=features), settings, run_id="cells"), store)
-        population = rebuild("cells", store).search.population
-    with asking(str(tmp_path / "runs.db")) as client:
-        found = get(client, "/api/runs/cells/programs?sort=-order")
-    grid = population.grid
-    assert [axis["name"] for axis in found["axes"]] == [feature.name for feature in features]
-    assert [tuple(axis["edges"]) for axis in found["axes"]] == list(grid.edges)
-    cells = {one["program_id"]: tuple(one["cell"]) for one in found["programs"]}
-    members = [member for island in population.islands for member in island.members]
-    assert {member.program_id: grid.cell(member) for member in members}.items() <= cells.items()
-    assert len(set(cells.values())) > 2
-
-
 def test_a_report_is_shown_and_made_again_when_it_has_rested(path: Path) -> None:
     made, broken = list[int](), list[str]()
 
@@ -601,7 +577,7 @@ def test_text_of_a_store_is_never_a_key_and_long_text_is_cut(attacked: Source) -
 
 
 def test_an_exported_run_holds_its_text_only_packed(attacked: Source) -> None:
-    page = export_html(attacked, RUN_ID).page
+    page = export_html(attacked, RUN_ID)[0]
     for attack in ATTACKS:
         assert attack not in page
         assert html.escape(attack) not in page
@@ -613,19 +589,19 @@ def test_an_exported_run_holds_its_text_only_packed(attacked: Source) -> None:
 
 
 def test_an_exported_run_has_every_answer_and_asks_for_nothing(client: TestClient, path: Path) -> None:
-    exported = export_html(Source(str(path), update_seconds=float("inf")), "run-a")
-    assert exported.detailed == exported.programs == get(client, "/api/runs/run-a")["programs"]
-    assert len(exported.page) < 1_000_000
-    assert not re.search(r"(src|href)=\"(?!data:,|#)", exported.page)
-    stored = json.loads(re.search(r'id="stored">(.*)</script>', exported.page)[1])  # type: ignore[index]
+    page, detailed, programs = export_html(Source(str(path), update_seconds=float("inf")), "run-a")
+    assert detailed == programs == get(client, "/api/runs/run-a")["programs"]
+    assert len(page) < 1_000_000
+    assert not re.search(r"(src|href)=\"(?!data:,|#)", page)
+    stored = json.loads(re.search(r'id="stored">(.*)</script>', page)[1])  # type: ignore[index]
     answers: dict[str, Any] = {}
     for part in stored["parts"]:
         answers |= json.loads(gzip.decompress(base64.b64decode(part)))
     assert answers["/api/runs/run-a"]["curve"] == get(client, "/api/runs/run-a")["curve"]
     assert answers["/api/runs/run-a/lineage"] == get(client, "/api/runs/run-a/lineage")
-    script = re.findall(r"<script>(.*?)</script>", exported.page, re.DOTALL)[0]
+    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert f"script-src 'sha256-{digest}'" in exported.page
+    assert f"script-src 'sha256-{digest}'" in page
 
 
 def test_the_page_has_the_colours_of_the_pictures() -> None:

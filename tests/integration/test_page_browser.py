@@ -279,7 +279,7 @@ def test_no_text_of_a_store_does_anything_but_stand_there(walk: Walk, stored: Pa
         *(f"program/{one}?run={RUN_ID}" for one in ids),
     ]
     file = tmp_path / "run.html"
-    file.write_text(export_html(Source(str(stored)), RUN_ID).page, encoding="utf-8")
+    file.write_text(export_html(Source(str(stored)), RUN_ID)[0], encoding="utf-8")
     exported = Walk(walk.page.context.new_page(), file.as_uri())
     for shown, place in [*((walk, place) for place in places), *((exported, place) for place in places[1:7])]:
         shown.open(place)

@@ -311,18 +311,6 @@ function answersView(data, query, run) {
     paging(data, data.answers)];
 }
 
-// The best program of each cell; of a grid with more than two axes, of all cells that agree in the first two.
-function gridView([across, up], programs, run) {
-  const best = new Map(), place = (cell) => cell.slice(0, 2).join();
-  for (const one of programs) if (one.cell && !best.has(place(one.cell))) best.set(place(one.cell), one);
-  const bins = (axis) => (axis?.edges.length ? [`< ${number(axis.edges[0])}`, ...axis.edges.map((edge) => `≥ ${number(edge)}`)] : ["all"]);
-  const shown = (one) => one && shaded(programLink(one.program_id, run.id, merit(one.score, one.mean_reward)), one.mean_reward);
-  const rows = bins(up).map((name, j) => ({ name, best: (i) => best.get(place(up ? [i, j] : [i])) }));
-  return [el("p", {}, `Across: ${shorten(across.name, 60)}${up ? `; down: ${shorten(up.name, 60)}` : ""}. `,
-      `A cell has its best program's ${run.best_score === null ? "mean reward" : run.score_name}.`),
-    table("MAP-Elites grid", rows, [words("bin", "name"), ...bins(across).map((name, i) => figures(name, (row) => shown(row.best(i))))])];
-}
-
 // Those of these points that no other one equals or exceeds in both components.
 function paretoFront(points) {
   const front = [];
@@ -361,7 +349,6 @@ function populationView(data, query, run) {
       el("p", {}, "Large and joined: no program is as good in both and better in one.", shown)),
     many && section("All components", el("p", {}, "Light lines have a high mean, dark ones a low one."),
       parallelChart({ rows, columns: data.components })),
-    data.axes.length > 0 && section("MAP-Elites grid", gridView(data.axes, programs, run)),
     section("Portfolio", el("p", {}, "Which programs together have most: each adds the most to those above it."),
       table("Portfolio", portfolio(programs), [words("program", (one) => programLink(one.program_id, run.id)), figures("adds", "gained"),
         figures("mean of the best together", (one) => reward(one.together)),
