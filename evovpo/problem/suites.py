@@ -149,9 +149,7 @@ def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "exampl
 
     Raises `ProblemError`, having written nothing.
     """
-    path, kinds = Path(folder), sorted(starter.name for starter in _STARTERS.iterdir())
-    if kind not in kinds:
-        raise ProblemError(f"kind of problem: found {kind!r}; {nearest_hint(kind, kinds)}")
+    path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):

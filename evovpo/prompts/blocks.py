@@ -1,9 +1,8 @@
-"""EVOLVE-BLOCK markers: which lines of a program may change.
+"""EVOLVE-BLOCK markers: which lines of a program may change; without markers, every line.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve's problems). An end without a start is no marker, nor is a
-start within a block; a block without an end goes to the end of the file. Without markers every line may
-change.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end without a start is no marker, nor is a start within
+a block; a block without an end goes to the end of the file.
 """
 
 import re

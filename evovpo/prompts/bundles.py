@@ -1,9 +1,8 @@
 """Programs of several files as one text, for the store, prompts and program ids.
 
-A bundle is a header line for each file, `=== FILE: PATH ===`, followed by the file's text, files in the
-order of their paths. A file whose last line does not end has `=== FILE (no newline at end): PATH ===`. A
-line of a file that looks like a header, or like one so escaped, has one backslash more in front, so that
-any text comes back as it was. Left out: file modes, empty folders, and files that are not text.
+A bundle is a header line for each file, `=== FILE: PATH ===`, followed by its text, files in the order of
+their paths; `=== FILE (no newline at end): PATH ===` where the last line does not end. A line that looks like
+a header has one backslash more in front, so that any text comes back as it was.
 """
 
 import re

@@ -1,8 +1,7 @@
-"""Parses SEARCH/REPLACE edits in an answer and applies all of them or none.
+"""Parses SEARCH/REPLACE edits in an answer and applies all of them or none, to the program as it was.
 
 The text of an edit is looked for as it is, then without blanks at the ends of lines, then without common
-indentation (the replacement is indented like what it replaces). The first way that finds anything decides:
-one place is edited, several are refused. All edits refer to the program as it was.
+indentation. The first way that finds anything decides: one place is edited, several are refused.
 """
 
 import difflib

@@ -24,8 +24,8 @@ def read_rewrite(
 ) -> Program:
     """Return the program in the code blocks of an answer: a new version of `base`, if there is one.
 
-    `is_cut` if the token limit ended the answer; EVOLVE-BLOCKs mean nothing unless `has_blocks`. Raises
-    `AnswerError` or `BundleError` without a program.
+    `is_cut` if the token limit ended the answer; `has_blocks` if EVOLVE-BLOCKs count. Raises `AnswerError` or
+    `BundleError`.
     """
     found = blocks(text)
     if problem.suffix == "/":

@@ -1,8 +1,7 @@
 """The prompt formats for instruction models: whole programs, or edits of the parent.
 
-Both formats take problems of every kind. Every prompt with a parent carries its reward vector and what
-judging it gave; that text is fenced, capped and marked as untrusted. A completion of M answers is a chain:
-each answer has its delimiter, and slots are filled in the order of writing.
+Every prompt with a parent carries its reward vector and what judging it gave, fenced, capped and marked as
+untrusted. A completion of M answers is a chain: slots are filled in the order of writing.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Splits a completion of an instruction model into answers and their code blocks.
 
-Tolerant of what models do: prose around, missing, repeated or wrongly numbered delimiters, fences of any
-length, with and without a language, and a last fence that the token limit cut off. It never guesses that
-prose is a program.
+Tolerant of prose around, missing or repeated delimiters, fences of any length, and a last one that the token
+limit cut off. It never guesses that prose is a program.
 """
 
 import itertools
@@ -63,10 +62,9 @@ def idea_of(text: str) -> str:
 def split_answers(text: str, answers: int) -> list[str]:
     """Return the answers of a completion in the order in which they were written, at most `answers`.
 
-    One wanted answer is the whole text. Of several, each begins at its delimiter, whatever its number: the
-    order in a chain is the order of writing. Text before the first one is an answer only if it has a code
-    block and the first delimiter is not that of answer 1. Delimiters within a code block are part of it, and
-    without any delimiter each code block is an answer; without those too, the whole text is one.
+    One wanted answer is the whole text. Of several, each begins at its delimiter, whatever its number. Text
+    before the first one is an answer only if it has a code block and the first delimiter is not that of
+    answer 1. Without any delimiter each code block is an answer; without those too, the whole text is one.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:

@@ -1,8 +1,7 @@
 """Proposers write completions; the `Proposer` protocol is shared by local models and servers.
 
-`scripted` replies from given texts (tests), `local` samples from a model folder in this process, `openai`
-asks a server, `random` draws from the grammar. Importing this package loads no torch; importing
-`evovpo.proposers.local` does.
+`scripted` replies from given texts, `local` samples from a model folder, `openai` asks a server. Importing
+this package loads no torch; importing `evovpo.proposers.local` does.
 """
 
 from collections.abc import Sequence

@@ -134,9 +134,8 @@ class Client:
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
     async def _check_temperature(self, form: Form, ticket: PendingPrompt) -> None:
-        """Raise `ConfigError` if log-probabilities are those of temperature 1 whatever is asked.
-
-        A trainer would believe them. Asked once for every temperature but 1, where rows could be trained on.
+        """Raise `ConfigError` if log-probabilities are those of temperature 1: a trainer would believe
+        them.
         """
         temperature = form.sampling.temperature
         places = []

@@ -1,7 +1,6 @@
-"""Builds requests to the chat and completions endpoints and parses their answers.
+"""Builds requests to the chat and completions endpoints and parses their answers; pure functions.
 
-Pure functions. Servers accept different fields. The first request has every field that vLLM accepts; if a
-server refuses one, `correct` returns the request without it.
+The first request has every field that vLLM accepts; `correct` leaves out what a server refuses.
 """
 
 import math

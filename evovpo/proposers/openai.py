@@ -194,13 +194,16 @@ class OpenAIProposer:
     async def _sample_apart(
         self, client: Client, form: Form, ticket: PendingPrompt, indices: Sequence[int]
     ) -> list[tuple[ServerReply, float]]:
-        async def one(index: int) -> tuple[ServerReply, float] | RefusedError:
+        refusals: list[RefusedError] = []
+
+        async def one(index: int) -> tuple[ServerReply, float]:
             # 31 bits of a seed of its own, as any server takes.
             seed = int(content_id(str(form.seed), str(index)), 16) >> 33
             try:
                 answer = await client.ask(replace(form, n=1, seed=seed), ticket)
             except RefusedError as refused:
-                return refused
+                refusals.append(refused)
+                return _refused(refused)
             assert answer is not None, "a server gives one choice at least"
             return answer[0][0], answer[1]
 
@@ -211,12 +214,11 @@ class OpenAIProposer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        refusals = [reply for reply in found if isinstance(reply, RefusedError)]
         if len(refusals) == len(found):
             self._refusals.accept(refusals[0])
         else:
             self._refusals.answered()
-        return [_refused(reply) if isinstance(reply, RefusedError) else reply for reply in found]
+        return found
 
     async def _load(self, client: Client, version: PolicyVersion) -> None:
         """Make the server offer an adapter, after comparing it with what was published."""

@@ -25,20 +25,17 @@ _TOP = 20
 
 @dataclass(eq=False)
 class VLLMServer:
-    """A running vLLM, spoken to by plain HTTP, that versions can be loaded into while it runs.
+    """A running vLLM, spoken to by plain HTTP, that adapters can be loaded into while it runs.
 
-    Adapters need a server started with `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which does
-    not belong on a public port. Full weights are those that it was started with: vLLM 0.31 on a CPU takes
-    new ones, answers 200 and computes wrongly.
-
-    Seen of vLLM 0.31 on CPUs: it adds the adapter of other requests in a batch to those without one (vLLM
-    PR 48421), which shows in the comparison; and it dies of a request with a seed whose prompt it computes
-    in parts, unless `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
+    That needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which do not belong on a public
+    port. Full weights are those that it was started with: vLLM 0.31 on a CPU takes new ones, answers 200 and
+    computes wrongly. It also adds the adapter of other requests in a batch to those without one (vLLM PR
+    48421), which shows in the comparison, and dies of a request with a seed whose prompt it computes in
+    parts, unless `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
 
     `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the largest
-    difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. A key is read from
-    the environment variable `key_variable`. Raises `ConfigError` for an address that is not http or that may
-    not be stored with a run; every method raises `ServerError`.
+    difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. Raises `ConfigError`
+    for an address that cannot be used or stored; every method raises `ServerError`.
     """
 
     base_url: str
@@ -137,8 +134,7 @@ def _advice(path: str, status: int) -> str:
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
     """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
 
-    Full weights must be those that the server was started with. Raises `ServerError` if the server refuses
-    an adapter, which is then unloaded, or computes something else.
+    Raises `ServerError` if it refuses or computes something else; an adapter is then unloaded.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

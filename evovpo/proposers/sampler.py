@@ -70,7 +70,6 @@ class _Layer(NamedTuple):
     qkv_bias: Tensor | None
     out: Tensor
     """(H D, h)"""
-    out_bias: Tensor | None
     gate_up: Tensor
     """(h, 2 I), with the norm folded in."""
     down: Tensor
@@ -112,13 +111,11 @@ class Weights:
         if attention.q_proj.bias is not None:
             q, k, v = (_float32(p.bias) for p in projections)
             bias = torch.cat([self._paired(q) * scale, self._paired(k), v])
-        out_bias = attention.o_proj.bias
         gate_up = torch.cat([_float32(mlp.gate_proj.weight), _float32(mlp.up_proj.weight)]) * between
         return _Layer(
             qkv=qkv.t().contiguous(),
             qkv_bias=bias,
             out=_float32(attention.o_proj.weight).t().contiguous(),
-            out_bias=None if out_bias is None else _float32(out_bias),
             gate_up=gate_up.t().contiguous(),
             down=_float32(mlp.down_proj.weight).t().contiguous(),
         )
@@ -163,6 +160,7 @@ def check_supported(name: str, config: Any) -> None:
     unsupported = {
         f"hidden_act={config.hidden_act!r}": config.hidden_act != "silu",
         "mlp_bias=true": getattr(config, "mlp_bias", False),
+        "attention_bias=true": getattr(config, "attention_bias", False),
         "use_sliding_window=true": getattr(config, "use_sliding_window", False),
         f"rope_type={rope_type!r}": rope_type not in _STATIC_ROTARY,
     }
@@ -305,8 +303,6 @@ class _Batch:
             self.mixed_slots.copy_(self.mixed_transposed)
             mixed = self.mixed_flat if self.is_full else self.mixed_flat.index_select(0, self.gather_out)
             x.addmm_(mixed, layer.out)
-            if layer.out_bias is not None:
-                x.add_(layer.out_bias)
             w.feed_forward(layer, x)
         self.length += 1
         return w.norm(x) @ w.head
@@ -342,8 +338,6 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
                 q[None], k[None], v[None], is_causal=not is_last, scale=1.0, enable_gqa=True
             )
             x = torch.addmm(x, mixed[0].transpose(0, 1).flatten(1), layer.out)
-            if layer.out_bias is not None:
-                x.add_(layer.out_bias)
             w.feed_forward(layer, x)
         last.append(x)
     return _Prefix(keys, values, lengths), w.norm(torch.cat(last)) @ w.head

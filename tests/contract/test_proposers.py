@@ -17,30 +17,26 @@ pytestmark = pytest.mark.slow
 
 pytest.register_assert_rewrite("proposer_conformance")
 
-from fake_server import FakeServer, Faults, serve  # noqa: E402
+from fake_server import FakeServer, Faults  # noqa: E402
 from proposer_conformance import *  # noqa: E402, F403
 from proposer_conformance import SAMPLING, MakeProposer, content, make_prompt, replies, run_with  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
+from served_model import *  # noqa: E402, F403
+from served_model import make_openai  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
 from evovpo.builtin.random_baseline import random_proposer  # noqa: E402
-from evovpo.config import Config, ProposerConfig  # noqa: E402
+from evovpo.config import Config  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
 from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
-from evovpo.proposers.openai import OpenAIProposer  # noqa: E402
 from evovpo.proposers.policy_folders import served_name  # noqa: E402
 from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_folder(tmp_path_factory.mktemp("policy"))
 
 
 @pytest.fixture(scope="session")
@@ -51,26 +47,6 @@ def other_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def adapter_folder(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_adapter(tiny_folder, tmp_path_factory.mktemp("adapter"))
-
-
-@pytest.fixture(scope="session")
-def running_server(tiny_folder: Path) -> Iterator[tuple[FakeServer, str]]:
-    server = FakeServer(tiny_folder)
-    with serve(server) as url:
-        yield server, url
-
-
-@pytest.fixture
-def server(running_server: tuple[FakeServer, str]) -> FakeServer:
-    """The server as if it had just been started."""
-    found, _ = running_server
-    found.restart()
-    return found
-
-
-@pytest.fixture
-def url(running_server: tuple[FakeServer, str], server: FakeServer) -> str:
-    return running_server[1]
 
 
 @pytest.fixture(
@@ -107,12 +83,6 @@ def make_local(folder: Path, **options: Any) -> LocalProposer:
     return LocalProposer(PolicyVersion(0, None, str(folder)), **options)
 
 
-def make_openai(url: str, **options: Any) -> OpenAIProposer:
-    settings = {"base_url": url, "model": "base", "endpoint": "completions", "patience_seconds": 0}
-    settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
-    return OpenAIProposer(ProposerConfig(**settings), **{"wait_seconds": 0.001, **options})
-
-
 def write_adapter(base: Path, folder: Path, seed: int = 0) -> Path:
     with_adapter(load_folder(base), seed).save_pretrained(folder, save_embedding_layers=False)
     return folder
@@ -131,15 +101,18 @@ def test_importing_the_protocol_and_the_scripted_proposer_loads_no_torch() -> No
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_local_proposer_without_torch_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    ("module", "lacks", "extra"), [("local", "torch", "local"), ("openai", "openai", "server")]
+)
+def test_a_proposer_without_what_it_needs_says_what_to_install(module: str, lacks: str, extra: str) -> None:
     code = (
-        "import sys; sys.modules['torch'] = None\n"
-        "try: import evovpo.proposers.local\n"
+        f"import sys; sys.modules['{lacks}'] = None\n"
+        f"try: import evovpo.proposers.{module}\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert found.stdout.startswith("PolicyError")
-    assert "pip install 'evovpo[local]'" in found.stdout
+    assert f"pip install 'evovpo[{extra}]'" in found.stdout
 
 
 # Scripted
@@ -225,34 +198,9 @@ def test_a_cancelled_request_does_not_disturb_the_others(tiny_folder: Path, turn
     assert [content(rollout) for rollout in rollouts] == [content(rollout) for rollout in expected]
 
 
-def test_closing_waits_for_requests_on_their_way(tiny_folder: Path) -> None:
-    async def use(proposer: Proposer) -> list[Rollout]:
-        request = asyncio.ensure_future(proposer.propose(make_prompt(), [0], SAMPLING))
-        await asyncio.sleep(0)
-        await proposer.aclose()
-        return await request
-
-    assert len(run_with(lambda: make_local(tiny_folder), use)) == 1
-
-
-def test_a_closed_proposer_refuses_requests(tiny_folder: Path) -> None:
-    async def use(proposer: Proposer) -> list[Rollout]:
-        await proposer.aclose()
-        return await proposer.propose(make_prompt(), [0], SAMPLING)
-
-    with pytest.raises(RuntimeError, match="closed"):
-        run_with(lambda: make_local(tiny_folder), use)
-
-
 def test_a_prompt_longer_than_the_context_is_refused(tiny_folder: Path) -> None:
     with pytest.raises(PolicyError, match=f"reads from 1 to {CONTEXT - 1}"):
         replies(lambda: make_local(tiny_folder), make_prompt(text="x" * 200), [0])
-
-
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])
-def test_sampling_that_the_local_proposer_cannot_do_is_refused(tiny_folder: Path, sampling: Sampling) -> None:
-    with pytest.raises(ConfigError):
-        replies(lambda: make_local(tiny_folder), make_prompt(), [0], sampling)
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -312,20 +260,21 @@ def test_an_adapter_without_its_base_is_refused(tiny_folder: Path, tmp_path: Pat
         make_local(adapter)
 
 
-def test_an_adapter_on_an_adapter_is_refused(adapter_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{}", "names no base model"),
+        ("{", "names no base model"),
+        ('{"base_model_name_or_path": null}', "names no base model"),
+        ('{"base_model_name_or_path": "ITSELF"}', "which is an adapter itself"),
+    ],
+)
+def test_an_adapter_without_full_weights_below_it_is_refused(
+    adapter_folder: Path, tmp_path: Path, text: str, complaint: str
+) -> None:
     folder = copy_folder(adapter_folder, tmp_path / "copy")
-    config = json.loads((folder / "adapter_config.json").read_text())
-    config["base_model_name_or_path"] = str(adapter_folder)
-    (folder / "adapter_config.json").write_text(json.dumps(config))
-    with pytest.raises(PolicyError, match="which is an adapter itself"):
-        make_local(folder)
-
-
-@pytest.mark.parametrize("text", ["{}", "{", '{"base_model_name_or_path": null}'])
-def test_an_adapter_that_names_no_base_is_refused(adapter_folder: Path, tmp_path: Path, text: str) -> None:
-    folder = copy_folder(adapter_folder, tmp_path / "copy")
-    (folder / "adapter_config.json").write_text(text)
-    with pytest.raises(PolicyError, match="names no base model"):
+    (folder / "adapter_config.json").write_text(text.replace("ITSELF", str(adapter_folder)))
+    with pytest.raises(PolicyError, match=complaint):
         make_local(folder)
 
 
@@ -371,17 +320,6 @@ def test_loading_writes_nothing_to_the_terminal(tiny_folder: Path, capfd: pytest
 # A server
 
 
-def test_a_ticket_is_one_request_for_the_plain_softmax(url: str, server: FakeServer) -> None:
-    prompt = make_prompt(rollouts=3)
-    replies(partial(make_openai, url), prompt, [1])
-    (body,) = server.completions
-    assert body["prompt"] == "a write f(x)\n"
-    assert (body["n"], body["seed"], body["max_tokens"]) == (3, prompt.seed, SAMPLING.max_tokens)
-    neutral = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-    assert neutral.items() <= body.items()
-    assert body["presence_penalty"] == body["frequency_penalty"] == 0.0
-
-
 def test_the_wait_that_a_server_asks_for_is_kept(url: str, server: FakeServer) -> None:
     server.faults.statuses, server.faults.retry_after = [429], "0.4"
     (rollout,) = replies(partial(make_openai, url), make_prompt(rollouts=1), [0])
@@ -395,24 +333,10 @@ def test_an_aborted_reply_is_not_taken_for_one(url: str, server: FakeServer) -> 
     assert [content(rollout) for rollout in again] == [content(rollout) for rollout in whole]
 
 
-@pytest.mark.parametrize(
-    ("faults", "options", "complaint"),
-    [
-        (Faults(statuses=[503] * 3), {"attempts": 3}, "failed 3 times, at last: .*503"),
-        (
-            Faults(seconds=0.5),
-            {"attempts": 2, "timeout_seconds": 0.1},
-            "failed 2 times, at last: .*timed out",
-        ),
-        (Faults(gibberish=2), {"attempts": 2}, "failed 2 times, .*outside the completions protocol"),
-    ],
-)
-def test_a_server_that_cannot_be_used_is_one_error(
-    url: str, server: FakeServer, faults: Faults, options: dict[str, Any], complaint: str
-) -> None:
-    server.faults = faults
-    with pytest.raises(ServerError, match=complaint):
-        replies(partial(make_openai, url, **options), make_prompt(), range(4))
+def test_a_server_outside_of_the_protocol_is_one_error(url: str, server: FakeServer) -> None:
+    server.faults = Faults(gibberish=2)
+    with pytest.raises(ServerError, match=r"failed 2 times, .*outside the completions protocol"):
+        replies(partial(make_openai, url, attempts=2), make_prompt(), range(4))
 
 
 @pytest.mark.parametrize("status", [400, 422])
@@ -496,13 +420,21 @@ def test_a_reply_ends_where_the_context_ends(url: str, tiny_folder: Path) -> Non
     assert max(len(rollout.token_ids or ()) for rollout in one) == 8  # two more characters are the system's
 
 
-@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])
-def test_sampling_that_a_server_is_not_asked_for_is_refused(url: str, sampling: Sampling) -> None:
-    with pytest.raises(ConfigError):
-        replies(partial(make_openai, url), make_prompt(), [0], sampling)
+# Both
 
 
-def test_closing_waits_for_requests_that_a_server_has(url: str) -> None:
+@pytest.fixture(params=["local", "openai"])
+def backend(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def make_either(backend: str, url: str, tiny_folder: Path) -> MakeProposer:
+    return partial(make_local, tiny_folder) if backend == "local" else partial(make_openai, url)
+
+
+def test_closing_waits_for_requests_on_their_way_and_ends_all_others(make_either: MakeProposer) -> None:
     async def use(proposer: Proposer) -> list[Rollout]:
         request = asyncio.ensure_future(proposer.propose(make_prompt(), [0], SAMPLING))
         await asyncio.sleep(0)
@@ -511,18 +443,15 @@ def test_closing_waits_for_requests_that_a_server_has(url: str) -> None:
             await proposer.propose(make_prompt(), [0], SAMPLING)
         return await request
 
-    assert len(run_with(partial(make_openai, url), use)) == 1
+    assert len(run_with(make_either, use)) == 1
 
 
-def test_the_openai_proposer_without_the_client_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['openai'] = None\n"
-        "try: import evovpo.proposers.openai\n"
-        "except Exception as error: print(type(error).__name__, error)"
-    )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout.startswith("PolicyError")
-    assert "pip install 'evovpo[server]'" in found.stdout
+@pytest.mark.parametrize("sampling", [Sampling(temperature=0.0), Sampling(max_tokens=0)])
+def test_sampling_that_nothing_can_be_trained_from_is_refused(
+    make_either: MakeProposer, sampling: Sampling
+) -> None:
+    with pytest.raises(ConfigError):
+        replies(make_either, make_prompt(), [0], sampling)
 
 
 # Adapters on a server
@@ -581,12 +510,6 @@ def make_following(
     if backend == "local":
         return lambda: LocalProposer(versions[0], follow=follow)
     return lambda: make_openai(url, version=versions[0], follow=follow)
-
-
-@pytest.fixture(params=["local", "openai"])
-def backend(request: pytest.FixtureRequest) -> str:
-    found: str = request.param
-    return found
 
 
 def test_the_next_request_uses_the_version_that_is_followed(

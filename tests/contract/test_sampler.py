@@ -152,6 +152,7 @@ def test_uniform_numbers_differ_between_seeds_and_between_indices() -> None:
         ("GPT2LMHeadModel", {}, "not from GPT2LMHeadModel"),
         ("LlamaForCausalLM", {"hidden_act": "gelu"}, "hidden_act='gelu'"),
         ("LlamaForCausalLM", {"mlp_bias": True}, "mlp_bias"),
+        ("LlamaForCausalLM", {"attention_bias": True}, "attention_bias"),
         ("Qwen2ForCausalLM", {"use_sliding_window": True}, "use_sliding_window"),
         ("LlamaForCausalLM", {"rope_parameters": {"rope_type": "dynamic"}}, "rope_type='dynamic'"),
     ],

@@ -15,11 +15,13 @@ from typing import Any
 import pytest
 from fake_server import FakeServer, Faults, serve
 from proposer_conformance import SAMPLING, content, make_prompt, replies, run_with
+from served_model import *  # noqa: F403
+from served_model import make_openai
 from shell import Shell
-from tiny_models import CONTEXT, write_tiny_folder
+from tiny_models import CONTEXT
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
+from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
@@ -41,30 +43,6 @@ OK, RETRIED, FAILED = CallOutcome.OK, CallOutcome.RETRIED, CallOutcome.FAILED
 KEY = "sk-test-0123456789abcdef"
 
 
-@pytest.fixture(scope="module")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_folder(tmp_path_factory.mktemp("policy"))
-
-
-@pytest.fixture(scope="module")
-def running_server(tiny_folder: Path) -> Iterator[tuple[FakeServer, str]]:
-    server = FakeServer(tiny_folder)
-    with serve(server) as url:
-        yield server, url
-
-
-@pytest.fixture
-def server(running_server: tuple[FakeServer, str]) -> FakeServer:
-    found, _ = running_server
-    found.restart()
-    return found
-
-
-@pytest.fixture
-def url(running_server: tuple[FakeServer, str], server: FakeServer) -> str:
-    return running_server[1]
-
-
 @pytest.fixture
 def calls() -> list[Call]:
     return []
@@ -80,11 +58,7 @@ IMPATIENT = ("proposer.attempts=2", "proposer.patience_seconds=0")
 
 
 def make(url: str, calls: list[Call], **options: Any) -> OpenAIProposer:
-    settings = {"base_url": url, "model": "base", "endpoint": "completions", "patience_seconds": 0}
-    settings |= {name: options.pop(name) for name in ProposerConfig.model_fields if name in options}
-    return OpenAIProposer(
-        ProposerConfig(**settings), **{"wait_seconds": 0.001, "record": calls.append, **options}
-    )
+    return make_openai(url, record=calls.append, **options)
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -403,12 +403,6 @@ def test_a_new_problem_cannot_be_made_inside_a_file(tmp_path: Path) -> None:
         new_problem(tmp_path / "file" / "p")
 
 
-def test_an_unknown_kind_of_problem_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ProblemError, match="'score'"):
-        new_problem(tmp_path / "p", "scores")  # type: ignore[arg-type]
-    assert not (tmp_path / "p").exists()
-
-
 def test_a_check_counts_training_and_heldout_rows_of_every_seed(tmp_path: Path) -> None:
     heldout = [
         {"inputs": [10, 20], "output": 10},

@@ -42,12 +42,11 @@ CONFIGS: dict[str, Any] = {
     "llama": hf.LlamaConfig(
         **_COMMON, num_attention_heads=3, num_key_value_heads=3, head_dim=32, tie_word_embeddings=True
     ),
-    "llama with shared key heads, biases and scaled rotary": hf.LlamaConfig(
+    "llama with shared key heads and scaled rotary": hf.LlamaConfig(
         **_COMMON,
         num_attention_heads=4,
         num_key_value_heads=2,
         head_dim=32,
-        attention_bias=True,
         rms_norm_eps=0.01,
         rope_parameters=_LLAMA3_ROTARY,
     ),
