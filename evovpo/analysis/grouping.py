@@ -8,7 +8,6 @@ search and store keep one component an objective.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,15 +52,6 @@ def component_names(problem: Problem) -> tuple[str, ...]:
     return tuple("+".join(one) if len(one) < 3 else f"{one[0]}+{len(one) - 1} more" for one in members)
 
 
-class Merge(NamedTuple):
-    """Two clusters that became one; each lists its components in the order of the tree."""
-
-    left: tuple[int, ...]
-    right: tuple[int, ...]
-    correlation: float
-    """Of the two components, one on each side, that are least alike."""
-
-
 def correlations(answers_N_D: Floats) -> Floats:
     """Return the Pearson correlations `[D, D]` of the components over N answers.
 
@@ -74,28 +64,6 @@ def correlations(answers_N_D: Floats) -> Floats:
     unit = centred / norms
     found: Floats = np.clip(unit.T @ unit, -1.0, 1.0)
     return found
-
-
-def merge_tree(correlation_D_D: Floats) -> list[Merge]:
-    """Return the merges, closest first, that join D components into one cluster by complete linkage.
-
-    Clusters are as close as their two least correlated members, so all members of a cluster are at least
-    that correlated. Of equally close pairs the one with the lowest first members merges, and the side with
-    the lowest member is the left one: the tree depends on the correlations alone. All must be numbers.
-    """
-    closeness = np.round(correlation_D_D, _DECIMALS)
-    np.fill_diagonal(closeness, -np.inf)
-    clusters: dict[int, tuple[int, ...]] = {index: (index,) for index in range(len(closeness))}
-    merges: list[Merge] = []
-    while len(clusters) > 1:
-        # A cluster lives in the row of its lowest member, so the first maximum is the lowest pair.
-        left, right = divmod(int(closeness.argmax()), len(closeness))
-        merges.append(Merge(clusters[left], clusters[right], float(closeness[left, right])))
-        clusters[left] += clusters.pop(right)
-        closeness[left, :] = closeness[:, left] = np.minimum(closeness[left], closeness[right])
-        closeness[right, :] = closeness[:, right] = -np.inf
-        closeness[left, left] = -np.inf
-    return merges
 
 
 def behavioural_groups(
@@ -123,11 +91,18 @@ def behavioural_groups(
         moving = np.flatnonzero(moves_D > 0)
         constant = (np.flatnonzero(is_dead), np.flatnonzero((moves_D == 0) & ~is_dead))
         groups += [tuple(map(int, chosen)) for chosen in constant if chosen.size]
-    found: set[tuple[int, ...]] = {(index,) for index in range(len(moving))}
-    for merge in merge_tree(correlations(answers_N_D[:, moving])):
-        if merge.correlation < alike and len(found) + len(groups) <= most:
+    # Complete linkage: clusters are as close as their two least correlated members. A cluster lives in the
+    # row of its lowest member, so of equally close pairs the first maximum is the lowest.
+    closeness = np.round(correlations(answers_N_D[:, moving]), _DECIMALS)
+    np.fill_diagonal(closeness, -np.inf)
+    clusters: dict[int, tuple[int, ...]] = {row: (int(index),) for row, index in enumerate(moving)}
+    while len(clusters) > 1:
+        left, right = divmod(int(closeness.argmax()), len(closeness))
+        if closeness[left, right] < alike and len(clusters) + len(groups) <= most:
             break
-        found -= {merge.left, merge.right}
-        found.add(merge.left + merge.right)
-    groups += [tuple(sorted(int(moving[index]) for index in cluster)) for cluster in found]
+        clusters[left] += clusters.pop(right)
+        closeness[left, :] = closeness[:, left] = np.minimum(closeness[left], closeness[right])
+        closeness[right, :] = closeness[:, right] = -np.inf
+        closeness[left, left] = -np.inf
+    groups += [tuple(sorted(cluster)) for cluster in clusters.values()]
     return tuple(sorted(groups))

@@ -103,7 +103,6 @@ def evolve(
         option("SCORE", "Stop at this mean reward, or combined_score.", "--target-score", "-t"),
     ] = None,
     output_dir: options.OutputDir = None,
-    openevolve_config: options.OpenEvolveConfig = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
@@ -153,9 +152,7 @@ def evolve(
     request = granting(
         lambda words: shown_opening(
             problem_name,
-            lambda: open_request(
-                problem_name, config_file, changes, openevolve_config, words, output, columns
-            ),
+            lambda: open_request(problem_name, config_file, changes, words, output, columns),
         ),
         allow,
     )

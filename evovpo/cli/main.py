@@ -14,7 +14,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from evovpo import logs
 from evovpo.cli import apply, batch, evolve, options, page, problems, runs, store
 from evovpo.cli.removed import refuse_removed
 from evovpo.cli.terminal import Exit, leave, say
@@ -61,16 +60,8 @@ def before_commands(
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
-    log_json: Annotated[
-        bool,
-        typer.Option(
-            "--log-json", envvar=logs.VARIABLE, help="Write log messages to standard error as JSON lines."
-        ),
-    ] = False,
 ) -> None:
     """Take the options that stand before a command; the help text is that of `app`."""
-    if log_json:
-        logs.as_json()
 
 
 @setting_up.command("config", rich_help_panel="Setting up")

@@ -48,18 +48,13 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file, as [bold]evovpo config[/bold] prints one; or the YAML of an OpenEvolve project.",
+        "TOML file, as [bold]evovpo config[/bold] prints one; for an OpenEvolve project also a YAML file, or "
+        "[bold]none[/bold] to ignore its own.",
         *("--config", "-c"),
     ),
 ]
 Overrides = Annotated[
     list[str] | None, option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set")
-]
-OpenEvolveConfig = Annotated[
-    Path | None,
-    option(
-        "FILE", "Same as --config FILE.yaml; [bold]none[/bold] ignores the project's own config.yaml too."
-    ),
 ]
 Allow = Annotated[
     list[str] | None,

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evovpo import logs
 from evovpo.cli import options
 from evovpo.cli.options import option
 from evovpo.cli.terminal import say, writing
@@ -128,7 +127,6 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
-    logs.as_parent()
     threading.Thread(target=end_with_parent, daemon=True).start()
     from evovpo.page.page_server import application, needs_token
     from evovpo.page.page_server import serve as serve_page

@@ -155,7 +155,6 @@ def check(
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
-    openevolve_config: options.OpenEvolveConfig = None,
     allow: options.Allow = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
@@ -187,16 +186,13 @@ def check(
 
     changes = settings(overrides, {"store.url": store_url})
     if prompts:
-        asked = open_request(path, config_file, changes, openevolve_config, output=output, columns=columns)
-        _show_prompts(asked)
+        _show_prompts(open_request(path, config_file, changes, output=output, columns=columns))
         return
     try:
         named = granting(
             lambda words: shown_opening(
                 path,
-                lambda: open_request(
-                    path, config_file, changes, openevolve_config, words, output, columns, is_run=False
-                ),
+                lambda: open_request(path, config_file, changes, words, output, columns, is_run=False),
             ),
             allow,
         )

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from evovpo.errors import ConfigError
 
 _REMOVED = {
+    ("", "--log-json"): "leave it out: --json of a command prints its answer for machines",
+    ("evolve", "--openevolve-config"): "use: --config FILE.yaml, or --config none",
+    ("check", "--openevolve-config"): "use: --config FILE.yaml, or --config none",
     ("bounds", ""): "use: evovpo check --bounds RUN",
     ("prompts", ""): "use: evovpo check PROBLEM --prompts, or evovpo check --write-prompts FOLDER",
     ("report", ""): "use: evovpo batch FILE --report-only",
@@ -47,6 +50,6 @@ def refuse_removed(arguments: Sequence[str]) -> None:
     words = words[: words.index("--")] if "--" in words else words
     command = next((word for word in words if not word.startswith("-")), "")
     for option in ("", *words):
-        if hint := _REMOVED.get((command, option)):
+        if hint := _REMOVED.get((command, option)) or _REMOVED.get(("", option)):
             name = f"evovpo {command} {option}".rstrip()
             raise ConfigError(f"{name} was removed; {hint}")

@@ -19,8 +19,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from evovpo import logs
-
 TELL_SECONDS = 0.25
 """Shortest time between two messages about one task, and between two calls of `on_wait`."""
 STOP_SECONDS = 20.0
@@ -92,7 +90,6 @@ Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 def serve(pipe: Connection) -> None:
     """Do the tasks that come through `pipe` until `None` comes; for a fresh process."""
-    logs.as_parent()
     os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the parent alone, which says when to stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=end_with_parent, daemon=True).start()

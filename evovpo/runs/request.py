@@ -45,7 +45,6 @@ def open_request(
     name: str,
     config_file: Path | None = None,
     changes: Mapping[str, object] | None = None,
-    yaml: Path | None = None,
     allow: Sequence[str] = (),
     output: str | None = None,
     columns: str | None = None,
@@ -53,9 +52,10 @@ def open_request(
 ) -> RunRequest:
     """Return the problem that `name` names (folder, OpenEvolve project, table, bundled one) and its settings.
 
-    `yaml` replaces the configuration of an OpenEvolve project, and `allow` grants what the project asks for,
-    where it `is_run` the servers of its own configuration too; `output` and `columns` (commas between them)
-    are what `table_task` takes. Raises `ProblemError`, `ConfigError` and `SandboxError`.
+    A `config_file` in YAML replaces the configuration of an OpenEvolve project (`none`: it has none), and
+    `allow` grants what the project asks for, where it `is_run` the servers of its own configuration too;
+    `output` and `columns` (commas between them) are what `table_task` takes. Raises
+    `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
     if is_table(name):
@@ -66,7 +66,8 @@ def open_request(
             f"--output and --columns are for tables, and {name} is none; leave them out, or give the folder "
             "for results as --output-dir"
         )
-    if config_file is not None and config_file.suffix in (".yaml", ".yml"):
+    yaml = None
+    if config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none"):
         yaml, config_file = config_file, None
     path = resolve_problem(name)
     if is_project(path):
@@ -83,7 +84,7 @@ def open_request(
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
     config = Config.load(config_file, changes)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
-        option = "--openevolve-config" if yaml else "--allow (evaluator.allow)"
+        option = f"--config {yaml}" if yaml else "--allow (evaluator.allow)"
         option = "evaluator.initial_program" if config.evaluator.initial_program else option
         raise ConfigError(f"{option} is for OpenEvolve projects, and {name} is none; leave it out")
     return RunRequest(load_problem(path), config, remarks=remarks)

@@ -497,7 +497,8 @@ def test_every_command_that_the_readme_names_exists() -> None:
         (["loop", "strings", "--half=train"], "take turns"),
         (["retrain", "latest", "--anyway"], "no longer refused"),
         (["bounds", "latest"], "evovpo check --bounds RUN"),
-        (["--log-json", "report", "one.toml"], "evovpo batch FILE --report-only"),
+        (["--log-json", "runs"], "prints its answer for machines"),
+        (["report", "one.toml"], "evovpo batch FILE --report-only"),
         (["import-tasks", "psb2", "data"], "evovpo new NAME --from FILE.jsonl"),
     ],
 )

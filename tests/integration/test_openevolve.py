@@ -636,4 +636,4 @@ def test_evolving_needs_a_model_that_can_write_programs(
     config = Config.load(None, {"proposer.name": "openai"})
     check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
-        open_request("strings/date-to-iso", yaml=folder / "config.yaml")
+        open_request("strings/date-to-iso", folder / "config.yaml")

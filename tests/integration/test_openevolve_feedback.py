@@ -56,9 +56,8 @@ def run(folder: Path, tmp_path: Path, **proposer: Any) -> tuple[Store, str]:
     settings = ("search.evaluations=2", "search.in_flight=1", "prompt.style=rewrite", f"store.url={url}")
     named = open_request(
         str(folder),
-        None,
-        Config.read_changes([*settings, "sandbox.workers=2", "proposer.attempts=1"]),
         folder / "config.yaml",
+        Config.read_changes([*settings, "sandbox.workers=2", "proposer.attempts=1"]),
     )
     store = Store.open(url, create=True)
     outcome = start(named, store, ScriptedProposer([f"```python\n{BETTER}```", "nothing"]))
@@ -151,17 +150,13 @@ def test_a_model_that_fails_or_talks_is_left_out_and_no_judgement_is_lost(
 def test_judges_make_a_problem_of_their_own(tmp_path: Path) -> None:
     folder = project(tmp_path, "http://127.0.0.1:9/v1")
     overrides = [f"store.url=sqlite:///{tmp_path}/none.db"]
-    with_judges = open_request(
-        str(folder), None, Config.read_changes(overrides), folder / "config.yaml"
-    ).problem
+    with_judges = open_request(str(folder), folder / "config.yaml", Config.read_changes(overrides)).problem
     without = open_request(
-        str(folder), None, Config.read_changes([*overrides, "evaluator.judges="]), folder / "config.yaml"
+        str(folder), folder / "config.yaml", Config.read_changes([*overrides, "evaluator.judges="])
     ).problem
     assert with_judges.version != without.version
     write_project(folder, {"config.yaml": "max_iterations: 1\n"})
     assert (
-        open_request(
-            str(folder), None, Config.read_changes(overrides), folder / "config.yaml"
-        ).problem.version
+        open_request(str(folder), folder / "config.yaml", Config.read_changes(overrides)).problem.version
         == without.version
     )

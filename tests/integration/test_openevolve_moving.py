@@ -160,7 +160,7 @@ def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.Capt
     yaml, bounds = tmp_path / "other.yaml", tmp_path / "bounds.toml"
     yaml.write_text("prompt: {system_message: Guess four.}\n")
     bounds.write_text("[metrics.combined_score]\nlow = 0.0\nhigh = 0.5\n")
-    options = ("--openevolve-config", yaml, "--set", f"evaluator.metrics={bounds}")
+    options = ("--config", yaml, "--set", f"evaluator.metrics={bounds}")
     answer = shell.Shell(capsys)("check", folder, "--prompts", *options)
     assert answer.code == 0, answer.err
     assert "Guess four." in answer.out

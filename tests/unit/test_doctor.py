@@ -399,19 +399,6 @@ def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_ver
     ]
 
 
-def test_alike_components_stand_side_by_side_and_constant_ones_last() -> None:
-    sample = many(6, 3)
-    wider = sample._replace(
-        names=("dead", *sample.names),
-        members=(("dead",), *sample.members),
-        pools=tuple(tuple(np.pad(chain, ((0, 0), (1, 0))) for chain in pool) for pool in sample.pools),
-        different_N_D=np.pad(sample.different_N_D, ((0, 0), (1, 0))),
-    )
-    order = diagnose(wider).order
-    assert order[-1] == 0
-    assert [sorted(order[start : start + 2]) for start in (0, 2, 4)] == [[1, 4], [2, 5], [3, 6]]
-
-
 @pytest.mark.parametrize(
     ("share", "text"), [(0.0, "0 %"), (0.002, "under 1 %"), (0.02, "2 %"), (1.0, "100 %")]
 )

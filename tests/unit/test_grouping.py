@@ -16,7 +16,6 @@ from evovpo.analysis.grouping import (
     correlations,
     group_rewards,
     grouped,
-    merge_tree,
 )
 from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
@@ -170,50 +169,6 @@ def test_correlations_are_those_of_numpy_and_none_for_a_constant() -> None:
     assert np.isnan(found).sum() == 7
 
 
-def test_a_hand_worked_tree_merges_by_the_least_alike_pair() -> None:
-    # 0-1 are closest. Then {0, 1} and 2 are as close as 1-2 (.5), not as 0-2 (.8); 2-3 (.6) comes before.
-    matrix = np.array(
-        [[1.0, 0.9, 0.8, 0.1], [0.9, 1.0, 0.5, 0.2], [0.8, 0.5, 1.0, 0.6], [0.1, 0.2, 0.6, 1.0]]
-    )
-    assert merge_tree(matrix) == [((0,), (1,), 0.9), ((2,), (3,), 0.6), ((0, 1), (2, 3), 0.1)]
-
-
-def test_of_equally_close_pairs_the_lowest_merges_first() -> None:
-    assert merge_tree(np.ones((4, 4))) == [((0,), (1,), 1.0), ((0, 1), (2,), 1.0), ((0, 1, 2), (3,), 1.0)]
-
-
-def test_the_smallest_matrices_have_the_smallest_trees() -> None:
-    assert merge_tree(np.ones((1, 1))) == merge_tree(np.ones((0, 0))) == []
-
-
-def slow_tree(matrix: Floats) -> list[tuple[frozenset[int], float]]:
-    """Return the clusters of a tree as they arise, each distance worked out from single components again."""
-    clusters = [frozenset({index}) for index in range(len(matrix))]
-    found = []
-    while len(clusters) > 1:
-        pairs = [(a, b) for a in clusters for b in clusters if min(a) < min(b)]
-        closeness = {pair: min(matrix[i, j] for i in pair[0] for j in pair[1]) for pair in pairs}
-        left, right = max(pairs, key=closeness.__getitem__)
-        clusters = [cluster for cluster in clusters if cluster not in (left, right)] + [left | right]
-        found.append((left | right, closeness[left, right]))
-    return found
-
-
-@settings(deadline=None, max_examples=50)
-@given(seed=st.integers(0, 10_000), count=st.integers(2, 9))
-def test_the_tree_is_that_of_a_slow_version_whatever_the_order(seed: int, count: int) -> None:
-    rng = np.random.default_rng(seed)
-    matrix = correlations(rng.random((30, count)))
-    merges = merge_tree(matrix)
-    slow = slow_tree(matrix)
-    assert [frozenset(left + right) for left, right, _ in merges] == [cluster for cluster, _ in slow]
-    assert np.allclose([merge.correlation for merge in merges], [closeness for _, closeness in slow])
-    order = rng.permutation(count)
-    permuted = merge_tree(matrix[np.ix_(order, order)])
-    renamed = [frozenset(int(order[index]) for index in left + right) for left, right, _ in permuted]
-    assert renamed == [cluster for cluster, _ in slow]
-
-
 # ---------------------------------------------------------------- groups by behaviour
 
 
@@ -247,6 +202,31 @@ def test_of_many_components_the_dead_are_one_group_and_the_saturated_another() -
     groups = behavioural_groups(answers)
     assert len(groups) == 16
     assert {(3, 7), (4, 19)} < set(groups)
+
+
+def slow_groups(answers: Floats, alike: float) -> list[tuple[int, ...]]:
+    """Return the groups by complete linkage, each likeness worked out from single components again."""
+    matrix, groups = correlations(answers), [(index,) for index in range(answers.shape[1])]
+    while len(groups) > 1:
+        pairs = [(a, b) for a in groups for b in groups if a < b]
+        closeness = {pair: min(matrix[i, j] for i in pair[0] for j in pair[1]) for pair in pairs}
+        left, right = max(pairs, key=closeness.__getitem__)
+        if closeness[left, right] < alike:
+            break
+        groups = sorted([one for one in groups if one not in (left, right)] + [tuple(sorted(left + right))])
+    return groups
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 10_000), count=st.integers(2, 9), alike=st.floats(-0.2, 0.6))
+def test_groups_are_those_of_a_slow_version_whatever_the_order(seed: int, count: int, alike: float) -> None:
+    rng = np.random.default_rng(seed)
+    answers = rng.random((30, count))
+    slow = slow_groups(answers, alike)
+    assert list(behavioural_groups(answers, alike=alike)) == slow
+    order = rng.permutation(count)
+    permuted = behavioural_groups(answers[:, order], alike=alike)
+    assert sorted(tuple(sorted(int(order[index]) for index in group)) for group in permuted) == slow
 
 
 @settings(deadline=None, max_examples=50)

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-import numpy as np
-
 from evovpo.analysis.doctor.advice import Advice, advise
 from evovpo.analysis.doctor.sample_figures import SET_SIZE, Figures, Sample, measure
-from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Floats, correlations, merge_tree
+from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS
 
 COLLINEAR = 0.9
 """Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
@@ -54,10 +52,6 @@ class Diagnosis:
 
     sample: Sample
     figures: Figures
-    correlation_D_D: Floats
-    """NaN where a component does not vary."""
-    order: tuple[int, ...]
-    """The components: those that behave alike side by side, those that do not vary last."""
     advice: Advice
     findings: tuple[Finding, ...]
     """What weighs most comes first."""
@@ -84,18 +78,10 @@ def diagnose(sample: Sample) -> Diagnosis:
     """Return what a sample says about training on its vector. It holds at least one program."""
     figures = measure(sample)
     advice = advise(sample, figures)
-    correlation_D_D = correlations(sample.different_N_D)
-    varying = [index for index, value in enumerate(np.diagonal(correlation_D_D)) if not np.isnan(value)]
-    tree = merge_tree(correlation_D_D[np.ix_(varying, varying)])
-    leaves = tree[-1].left + tree[-1].right if tree else tuple(range(len(varying)))
-    order = [varying[index] for index in leaves]
-    order += [index for index in range(len(sample.names)) if index not in order]
     rank = list(Verdict)[::-1]
     return Diagnosis(
         sample=sample,
         figures=figures,
-        correlation_D_D=correlation_D_D,
-        order=tuple(order),
         advice=advice,
         findings=tuple(
             sorted(_findings(sample, figures, advice), key=lambda finding: rank.index(finding.allows))

@@ -197,6 +197,8 @@ class Figures:
 
     rank: float
     """Effective rank, 1 to the number of components that vary (0 without any): `effective_rank`."""
+    varying: int
+    """Components with more than one value."""
     correlation: float | None
     """Mean Pearson correlation of two components, over those that vary; `None` if fewer than two do."""
     mean_rewards: tuple[float, ...]
@@ -251,6 +253,7 @@ def measure(sample: Sample) -> Figures:
         copies.setdefault(answers_N_D[:, index].tobytes(), []).append(int(index))
     return Figures(
         rank=effective_rank(answers_N_D),
+        varying=int((np.ptp(answers_N_D, axis=0) > 0).sum()),
         correlation=float(pairs.mean()) if pairs.size else None,
         mean_rewards=tuple(map(float, answers_N_D.mean(axis=0))),
         dead=tuple(map(int, np.flatnonzero((answers_N_D == 0).all(axis=0)))),

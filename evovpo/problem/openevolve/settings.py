@@ -152,7 +152,7 @@ def _raw(path: Path) -> dict[str, Any]:
         found = ", ".join(str(key) for key in list(raw)[:8]) if isinstance(raw, dict) else f"{raw!r:.80}"
         raise ConfigError(
             f"{path}: expected a configuration of OpenEvolve's, found none of its keys (only {found}); give "
-            "another file with --openevolve-config, or --openevolve-config none to read none"
+            "another file with --config, or --config none to read none"
         )
     return raw
 

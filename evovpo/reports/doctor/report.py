@@ -1,6 +1,7 @@
 """The doctor's report as text and tables, and as JSON."""
 
-import numpy as np
+import itertools
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -74,14 +75,13 @@ def _origin(report: DoctorReport) -> str:
 def figures_table(diagnosis: Diagnosis) -> Table:
     """Return the figures, each with what it means."""
     figures = diagnosis.figures
-    varying = sum(not np.isnan(value) for value in np.diagonal(diagnosis.correlation_D_D))
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
     flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
     table = plain_table("figure", right("value"), folded(style="dim"))
     for name, value, text in (
         (
             "components that vary",
-            f"{varying} of {len(diagnosis.order)}",
+            f"{figures.varying} of {len(figures.mean_rewards)}",
             "the others are the same in all answers",
         ),
         ("effective rank", f"{figures.rank:.1f}", "in how many different ways answers differ"),
@@ -126,7 +126,7 @@ def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
-    """Return the components, those that behave alike together, with the group that each would be in."""
+    """Return the components, by the groups that they would be in."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
     numbers = {index: number for number, group in enumerate(groups, start=1) for index in group}
@@ -135,7 +135,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
         notes |= dict.fromkeys(group[1:], f"always as {sample.names[group[0]]}")
     group_column = [right("group")] * is_grouped
     table = plain_table(folded("component"), right("mean reward"), "", *group_column, "")
-    for index in diagnosis.order[:_ROWS_SHOWN]:
+    for index in list(itertools.chain.from_iterable(groups))[:_ROWS_SHOWN]:
         mean = figures.mean_rewards[index]
         cells: list[RenderableType] = [Text(printable(sample.names[index])), f"{mean:.3f}"]
         cells.append(Text("█" * round(20 * mean), style="cyan"))
