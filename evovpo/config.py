@@ -1,9 +1,4 @@
-"""The configuration of a run: one typed tree, read from a TOML file and changed key by key.
-
-Every value is checked when its section is built, so a `Config` that exists is a usable one. The
-resolved tree is stored with each run (`Config.to_json`) and read back by `Config.from_json`.
-What a problem needs (limits, objectives) is not here: it belongs to the problem's folder.
-"""
+"""The configuration of a run: one typed tree, checked, stored with each run and read back."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,8 +1,7 @@
 """Base classes of configurations: a tree of checked sections, read from TOML, changes and stored JSON.
 
-`evovpo/config.py` declares the tree of a run and `trainer/config.py` that of a training. Each setting is one
-field: its type says which values it may have, and the sentence below it what it is and who would change it.
-Values are checked by pydantic when a section is built, so a tree that exists is a usable one.
+A setting is one field: its type says which values it may have, the sentence below it what it is and who would
+change it. Values are checked when a section is built.
 """
 
 import json
@@ -159,10 +158,9 @@ class Tree(Section):
     ) -> Self:
         """Return the defaults, changed by `base`, by the TOML file at `path`, then by `changes`.
 
-        What comes later wins. `base` has sections and keys as a file has them, and `origin` is what errors
-        call it; `changes` are values by `section.key`. Raises `ConfigError`, naming the file, for a file that
-        cannot be read, an unknown section or key (with the nearest known name), and a value of the wrong type
-        or out of range.
+        `base` has sections and keys as a file has them, and `origin` is what errors call it; `changes` are
+        values by `section.key`. Raises `ConfigError`, naming the file, for what cannot be read, unknown keys
+        and bad values.
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:

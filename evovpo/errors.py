@@ -1,8 +1,4 @@
-"""The exceptions that evovpo raises.
-
-Every message says what was expected, what came, and what to do. A failing candidate is not an
-exception: it is an `Evaluation` with a status.
-"""
+"""The exceptions that evovpo raises; a failing candidate is none: it is an `Evaluation` with a status."""
 
 import difflib
 from collections.abc import Iterable, Mapping

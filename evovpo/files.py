@@ -15,10 +15,9 @@ PARTIAL = ".partial"
 
 
 def hold(path: Path) -> contextlib.AbstractContextManager[object]:
-    """Hold a file, made if need be, until the end of a `with` block, or of this process however that ends.
+    """Hold a file, made if need be, until the end of a `with` block or of this process.
 
-    Its text becomes the process id. Raises `FileHeldError` if it is held already, and `OSError` if it cannot
-    be made.
+    Raises `FileHeldError` with the holder's process id if it is held, and `OSError` if it cannot be made.
     """
     from filelock import FileLock, Timeout
 

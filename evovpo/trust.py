@@ -1,7 +1,6 @@
 """Permissions that a store or a project asks for, and whether the user granted them (docs/security.md).
 
-Code, addresses, names of keys and openings of the sandbox are accepted only from the command line or from
-the user's own files. A mark outside the store tells which runs this user made.
+A mark outside the store tells which runs this user made.
 """
 
 import contextlib

@@ -197,11 +197,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One axis of the MAP-Elites grid of a problem.
+    """One axis of the MAP-Elites grid: `length` of the source, `reward:OBJECTIVE`, or `metric:NAME`.
 
-    `name` is `length` (characters of source), `reward:OBJECTIVE`, or `metric:NAME`: a number that an
-    evaluator of its own returns, as it is. `edges` are the ascending inner bin edges; empty means: learn them
-    once from the first programs, then freeze them.
+    `edges` are the ascending inner bin edges; empty: learned once from the first programs, then frozen.
     """
 
     name: str
@@ -222,9 +220,8 @@ class EvaluatorMode(StrEnum):
 class Metric:
     """How one number that an evaluator returns becomes one reward component.
 
-    A plain metric is linear from `low` (reward 0) to `high` (reward 1), clipped. A soft one, whose range
-    nobody declared, is 1/2 + atan((x - low) / (high - low)) / pi: it never saturates, so a better value is
-    always a better reward. With `lower_is_better` the reward is one minus that.
+    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft one, whose range nobody declared, is
+    1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is one minus that.
     """
 
     name: str
@@ -256,8 +253,8 @@ class EvaluatorFolder:
 class Problem:
     """A task with D objectives, as loaded and checked from its folder.
 
-    Exactly one of `train` (programming by example), `scorer_path` and `evaluator` is set. `heldout` rows
-    are for reports only: nothing that selects, stops or prompts may read them.
+    Exactly one of `train` (by example), `scorer_path` and `evaluator` is set. Nothing that selects, stops or
+    prompts may read `heldout`.
     """
 
     id: str

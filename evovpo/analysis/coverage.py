@@ -27,9 +27,7 @@ def coverage_curve(
 ) -> list[Coverage]:
     """Return how far judged vectors reach together, a point wherever that rises.
 
-    `vectors` holds the evaluations after which each was judged, ascending, and the vector. The hypervolume is
-    Monte Carlo with 20,000 points for any number of components; its standard error is at most 0.0036. Only a
-    vector that no earlier one reaches everywhere can raise anything, so only those are looked at.
+    `vectors` holds the evaluations after which each was judged, ascending, and the vector.
     """
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))

@@ -1,10 +1,7 @@
 """Groups of reward components: their mean, and a clustering of similar components.
 
-A vector of many components is trained on poorly: a weighting drawn from a flat Dirichlet distribution over
-D components has weights of standard deviation about 1/D, so with many of them it is nearly even and VPO
-rewards the mean. Groups keep what differs and merge what does not. They are a setting of the problem
-(`[grouping]` in `problem.toml`) that only the reader of judgements applies, the trainer or the doctor:
-search and store keep one component an objective.
+Over many components a random weighting is nearly even, and VPO rewards the mean; groups keep what differs.
+They are a setting of the problem (`[grouping]` in `problem.toml`) that only the trainer and the doctor apply.
 """
 
 from collections.abc import Sequence
@@ -71,13 +68,11 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Return a grouping of D components into at most `most` by how they vary over N answers.
+    """Return a grouping of D components into at most `most` (3 or more) by how they vary over N answers.
 
-    Components at least `alike` correlated are one, if both were seen to move (`FEWEST_MOVES`). Beyond that
-    only as many merge as it takes. A component with one value in every answer says nothing about whom it
-    resembles: it stays on its own, but where there are more than `most` components, those never above 0 are
-    one group and the other constant ones another, because what does not vary leaves the preferences among
-    the rest as they are (see `evovpo.analysis.doctor`). Members and groups ascend. `most` is at least 3.
+    Components at least `alike` correlated are one, if both moved (`FEWEST_MOVES`); beyond that only as many
+    merge as it takes. A constant component stays on its own, but above `most` components those never above 0
+    are one group and the other constant ones another. Members and groups ascend.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]

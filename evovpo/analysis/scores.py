@@ -35,8 +35,8 @@ def number(value: Json) -> float | None:
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
     """Return `combined_score`, else the mean of all numbers but those `left_out` (of all where none is left).
 
-    So does OpenEvolve 0.4.0 (`utils/metrics_utils.py`, `get_fitness_score`), but that only finite numbers
-    count here, and that an `error` alone, its mark of a failure, is no score. None where there is none.
+    As OpenEvolve 0.4.0 (`get_fitness_score`), but only finite numbers count, and an `error` alone is no
+    score.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan

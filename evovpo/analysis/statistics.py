@@ -1,22 +1,13 @@
 """Estimates of a policy from sampled answers (best@k, pass@k, diversity), and confidence intervals.
 
-best@k is the expected best mean reward among k answers, pass@k the probability that one of k passes
-everything. Both are computed as the exact expectation over what could have been drawn, without
-replacement, from the N answers at hand: no random permutation, so two policies compared on the same tasks
-differ by their answers alone. Sums over thousands of answers are safe: nothing divides large binomials.
+best@k and pass@k are exact expectations over what could have been drawn, without replacement, from the N
+answers at hand, so two policies compared on the same tasks differ by their answers alone.
 
-Comparisons are paired bootstrap intervals over tasks and seeds, and sign-flip tests. Values are arrays
-`[S, T]`: S training seeds of one arm, each evaluated on the same T tasks (for a model that was not trained, S
-is 1). Two arms are compared on the same tasks, in the same order: what a task is worth cancels in the
-difference. Every seed meets every task, so the two-level bootstrap draws seeds and tasks independently of
-each other (Owen 2007, "The pigeonhole bootstrap", arXiv 0712.1111), which errs towards wide intervals.
-
-Each resample draws n - 1 of n units with replacement (Rao and Wu 1988, "Resampling inference with complex
-survey data"), which makes the variance of a resampled mean unbiased. Drawing n would understate it by
-(n - 1)/n: a third of it is lost with three seeds. What this does not mend is that three seeds say little of
-their own spread. In simulations with 40 tasks and three seeds an arm, nominal 95 % intervals held the truth
-95 % of the time with a spread of .1 between seeds beside noise of .3 within tasks, 88 % with .3 beside .1,
-and 84 % where seeds were the only source of spread; resampling tasks alone gave 60 %, 10 % and 0 %.
+Comparisons are paired bootstrap intervals and sign-flip tests over values `[S, T]`: S training seeds of an
+arm (1 without training) on the same T tasks in the same order. Seeds and tasks are drawn independently (Owen
+2007, arXiv 0712.1111), n - 1 of n units each (Rao and Wu 1988), which makes the variance of a resampled mean
+unbiased. Three seeds still say little of their own spread: in simulations nominal 95 % intervals held the
+truth 84 to 95 % of the time with 40 tasks; resampling tasks alone gave 0 to 60 %.
 """
 
 import itertools
@@ -41,11 +32,9 @@ _EXACT_TASKS = 14
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the expected maximum of k answers that come in chains of m.
 
-    The protocol of the paper (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, join
-    them and keep the first k answers; that is floor(k/m) whole chains and the first k mod m answers of one
-    more. Exact for every k. `values_C_m` holds one row a chain, its answers in the order written; a missing
-    answer is a zero. N independent answers are chains of one, and may be given as `[N]`: the mean of the
-    maximum over all their subsets of size k, which is unbiased. Raises `ConfigError` unless 1 <= k <= C·m.
+    `values_C_m` holds one row a chain, a missing answer as zero; `[N]` are chains of one. As in the paper
+    (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, join them, keep the first k
+    answers. Exact. Raises `ConfigError` unless 1 <= k <= C·m.
     """
     values = np.asarray(values_C_m, dtype=np.float64)
     if values.ndim == 1:
@@ -82,8 +71,8 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the probability that k answers in chains of m hold a right one.
 
-    Chains are drawn as in `best_at_k`; raises as it does. With c right ones of N independent answers it is
-    the unbiased estimator 1 - C(N - c, k) / C(N, k) (Chen et al. 2021, arXiv 2107.03374, equation 1).
+    Drawn as in `best_at_k`; of independent answers the unbiased estimator of Chen et al. 2021 (arXiv
+    2107.03374).
     """
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
 
@@ -91,8 +80,7 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the probability that two of k answers, or one, are together right on every component.
 
-    What a search that joins programs needs. Answers come in chains of m, drawn as in `best_at_k`. An
-    estimate over 2,000 orders of the chains, always the same: its standard error is .011 at most.
+    What a search that joins programs needs. Estimated over 2,000 orders of the chains: standard error .011.
     """
     rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
     chains, length, components = rewards.shape
@@ -115,9 +103,8 @@ def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
 def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
-    The diversity of the paper (arXiv 2605.22817). It rewards a mix of good and failed answers too: read it
-    beside best@k. 0.0 for fewer than two answers. Takes O(D N log N): in a sorted column of N the value of
-    rank i (from 0) is the larger of a pair i times and the smaller N - 1 - i times.
+    The diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. Takes O(D N log N): in a
+    sorted column the value of rank i is the larger of a pair i times and the smaller N - 1 - i times.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -128,10 +115,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return the number of different answers over the number of answers; None is an unreadable answer.
-
-    Unreadable answers count below the line only. 0.0 for no answers.
-    """
+    """Return different answers over all answers; unreadable ones (None) count below the line only."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
@@ -141,10 +125,7 @@ def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return, for n from 0 to N, the probability C(n, q) / C(N, q) that q of N drawn lie among n given.
-
-    By the ratio of neighbours from the top, p(n - 1) = p(n) (n - q) / n: products of numbers in [0, 1].
-    """
+    """Return, for n from 0 to N, the probability C(n, q) / C(N, q) that q of N drawn lie among n given."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
@@ -183,12 +164,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Tasks are resampled for both arms together, the S and R training seeds of each arm by itself, for seed 1
-    of one arm has nothing to do with seed 1 of another: the interval speaks of another training on other
-    tasks. One seed (S = 1, or a plain `[T]` such as the means over seeds) adds no spread of its own: the
-    interval then speaks of these very trainings.
-
-    Raises `ConfigError` for arms on different numbers of tasks, for no task, and for infinite or NaN values.
+    Tasks are resampled for both arms together, the S and R seeds of each arm by itself. With one seed the
+    interval speaks of these very trainings. Raises `ConfigError` for arms on different numbers of tasks, for
+    no task, and for infinite or NaN values.
     """
     values = _checked(values_S_T)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
@@ -209,10 +187,8 @@ def bootstrap_interval(
 def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:
     """Return the two-sided p-value of a mean paired difference under random signs.
 
-    If neither arm were better, each task's difference could as well have had the other sign: p is the share
-    of sign patterns whose mean is at least as far from zero. All patterns are tried for up to 14 tasks;
-    beyond that `draws` random ones and the one observed, so that p is never 0 (Phipson and Smyth 2010).
-    Differences of seeds are averaged for each task before: the test speaks of these very trainings.
+    The share of sign patterns whose mean is at least as far from zero: of all for up to 14 tasks, else of
+    `draws` random ones and the one observed, so that p is never 0 (Phipson and Smyth 2010).
     """
     differences = _checked(differences_T)[0]
     observed = abs(differences.sum())

@@ -21,9 +21,8 @@ def project_of(
 ) -> tuple[str, str]:
     """Return the path of the evaluator's file, and that of the initial program (empty: the one beside it).
 
-    What is given as a function or as source is written into a folder in `evovpo-out`, named after what it
-    holds. Raises `ConfigError` for a function whose source cannot be had, or that needs what a file of its
-    own cannot have.
+    A function or source is written into a folder in `evovpo-out`. Raises `ConfigError` for a function that a
+    file cannot hold.
     """
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):

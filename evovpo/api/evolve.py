@@ -113,18 +113,16 @@ def evolve(
 ) -> EvolveResult:
     """Search for a program and return the result of the run.
 
-    What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples`, with `heldout`
-    rows that are only reported; `score`, called in this process with the candidate's outputs on `inputs`
-    (`evovpo.Failed` where it raised), and a `seed_program` that defines `entry`; or OpenEvolve's two, an
-    `evaluator` (a file, or a function of a program's path, which runs in the sandbox from its source) and an
-    `initial_program` (a file, or source). The sandbox runs candidates. `config` is a file as for `--config`.
+    What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples` (rows of
+    (arguments, result), or a DataFrame whose last column is the result), with `heldout` rows that are only
+    reported; `score`, called in this process with the candidate's outputs on `inputs` (`evovpo.Failed` where
+    it raised), and a `seed_program` that defines `entry`; or OpenEvolve's `evaluator` (a file, or a function
+    of a program's path, which runs in the sandbox from its source) and `initial_program` (a file, or source).
 
     Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
-    `base_url` offers; or the built-in model. `settings` has further ones by name, as in
-    `{"search.islands": 2}`; `evovpo config` lists them. Works in a notebook too; `progress` shows where the
-    run stands, without a word on a terminal and in a notebook only.
-
-    Rows of `examples` are (arguments, result), or those of a DataFrame whose last column is the result.
+    `base_url` offers; or the built-in model. `config` is a file as for `--config`, `settings` are values by
+    name, as in `{"search.islands": 2}`. `progress` shows where the run stands; None: on a terminal and in a
+    notebook.
 
     Raises `ConfigError` and `ProblemError` for what cannot be used, a `score` that raises included.
     """

@@ -1,8 +1,4 @@
-"""The random baseline of the built-in model.
-
-It draws random programs of the grammar that the model was trained on. It sees the training inputs (their
-separators and shared words bias the literals) but neither the outputs nor a parent.
-"""
+"""The random baseline: random programs of the built-in model's grammar, which see training inputs only."""
 
 from random import Random
 

@@ -109,8 +109,7 @@ def export(
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
     """Serve a store in its own process, at a free port, until the block ends; prints the address.
 
-    `report` makes the report that it shows, and can be pickled. Raises ConfigError where what the page needs
-    is not installed.
+    `report` makes the report that it shows, and can be pickled.
     """
     _require_ui()
     context = multiprocessing.get_context("spawn")

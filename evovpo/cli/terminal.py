@@ -1,4 +1,4 @@
-"""Shared by the commands of evovpo and of the trainer: printing, opening the store, exit codes.
+"""Shared by all commands: printing, opening the store, exit codes.
 
 Only Python's library is imported outside the functions, so that `--help` is instant.
 """

@@ -44,8 +44,8 @@ class CheckReport:
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
     """Return how the starting programs of a folder do, and what is doubtful about the problem.
 
-    Raises `ProblemError` for a folder that cannot be used or a scorer outside its contract, and
-    `SandboxError` if programs cannot be run here.
+    Raises `ProblemError` for a folder or scorer that cannot be used, `SandboxError` if programs cannot be
+    run.
     """
     if is_project(Path(path)):
         return check_project(open_project(Path(path)), config)

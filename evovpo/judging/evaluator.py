@@ -1,8 +1,4 @@
-"""Evaluates a program: runs it in the sandbox and scores its outputs outside.
-
-The process that runs a candidate never holds expected outputs or the scorer: it gets the inputs and returns
-outputs, which are turned into rewards here.
-"""
+"""Evaluates a program: runs it in the sandbox on inputs alone, and scores its outputs here."""
 
 import contextlib
 import itertools
@@ -117,12 +113,10 @@ class Evaluator:
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`.
 
-        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0. A
-        row that raises has 0.0 and does not touch the others, and only a program that raises on every row has
-        status `error`. Any other fault of the candidate gives the zero vector. A fault of the sandbox gives
-        status `sandbox_error` and no rewards: the caller may try again.
-
-        Raises `ProblemError` if the scorer answers outside its contract, or raises on a starting program.
+        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0; only
+        a program that raises on every row has status `error`. Any other fault of the candidate gives zeros;
+        one of the sandbox gives `sandbox_error` and no rewards. Raises `ProblemError` if the scorer answers
+        outside its contract, or raises on a starting program.
         """
         problem = self._problem
         result = self._sandbox.run(
@@ -181,11 +175,10 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row whether `program` is right on it; for reports only.
+        """Return for each held-out row, or objective, whether `program` is right; for reports only.
 
-        With a scorer this is for each objective whether it has the full reward on the held-out cases.
-        All false if the program fails as a whole (a timeout, a crash); empty without held-out rows.
-        Raises `SandboxError` if the sandbox fails, which says nothing about the program.
+        All false if the program fails as a whole, empty without such rows. Raises `SandboxError` if the
+        sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:

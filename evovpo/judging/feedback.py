@@ -23,10 +23,9 @@ _log = logging.getLogger(__name__)
 class ModelJudge:
     """A judge whose programs models score too, as `evaluator.judges` says; several threads may use one.
 
-    Scores, averaged by the weights of the models, become metrics `llm_NAME` and their mean `llm_average`,
-    each times the weight of feedback; `combined_score` becomes 0.7 of itself and 0.3 of the mean as it was
-    (`Evaluator.evaluate_program` of OpenEvolve 0.4.0). All else that they say joins the feedback. A model
-    that fails, or answers without a JSON object, is left out and warned of.
+    As OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): weighted means become metrics `llm_NAME` and
+    `llm_average`, `combined_score` becomes 0.7 of itself and 0.3 of their mean. A model that fails, or
+    answers without a JSON object, is left out and warned of.
     """
 
     judge: Judge

@@ -1,9 +1,7 @@
-"""Statistics of a policy's judged answers to one task.
+"""Statistics of a policy's judged answers to one task; a completion holds one answer, or a chain of m.
 
-A completion holds one answer, or a chain of m. One rule for faults: a completion on one of whose answers the
-sandbox failed is left out as a whole and counted, because a zero in its place would be read as a bad answer.
-A candidate's own fault (an error, a timeout) is worth zeros, and so is an answer that cannot be read or is
-missing. A repeated answer keeps its rewards: in a search it would be drawn too.
+A completion on one of whose answers the sandbox failed is left out and counted. A candidate's own fault, an
+unreadable answer and a missing one are worth zeros. A repeated answer keeps its rewards.
 """
 
 from collections.abc import Iterable, Sequence
@@ -177,8 +175,7 @@ class Measure:
 def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | None = None) -> Measure:
     """Return what the chains of a task are worth, each of m judged answers.
 
-    `unseen` holds the keys of answers that are right on held-out rows too. Raises `SandboxError` as
-    `without_faults`.
+    `unseen` holds the keys of answers right on held-out rows too. Raises as `without_faults`.
     """
     left = [chains[place] for place in without_faults(chains)]
     keys = tuple(tuple(answer.key for answer in chain) for chain in left)
@@ -193,8 +190,7 @@ def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | N
 def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]], judge: Judge) -> Measure:
     """Return what chains of programs are worth; `None` is an answer without one.
 
-    Every different program is run once on the training rows and, if right on all of them, on the held-out
-    ones. Raises `SandboxError` as `measure`.
+    Each program is run once on the training rows and, if right, on the held-out ones. Raises as `measure`.
     """
     zeros = (0.0,) * len(problem.objectives)
     answers: dict[str | None, JudgedAnswer] = {None: JudgedAnswer(None, zeros)}

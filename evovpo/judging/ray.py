@@ -1,8 +1,7 @@
 """Evaluations as Ray tasks, each in a sandbox that its machine keeps open.
 
-Every machine of the cluster needs this package, in the same version, and a scorer or evaluator at the path
-that the problem's folder has here. A task whose process or machine is lost is run again, which can change
-nothing: a judgement is stored by the run, not by the task.
+Every machine needs this package, in the same version, and the problem's scorer or evaluator at the same path.
+A task whose process or machine is lost is run again.
 """
 
 import contextlib
@@ -79,8 +78,7 @@ def _evaluate(job: RayJob, method: str, programs: Sequence[Program]) -> list[Any
 class RayJudge:
     """Judges programs of one problem as tasks of the cluster that this process is connected to.
 
-    `sandbox.workers` tasks are open at a time. Programs that wait meanwhile share the next tasks, as many of
-    them in each as take about `_TASK_SECONDS`.
+    `sandbox.workers` tasks are open at a time; programs that wait share the next ones (`_TASK_SECONDS` each).
     """
 
     def __init__(self, problem: Problem, config: Config) -> None:
@@ -184,8 +182,7 @@ def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
 def connected(executor: str) -> Iterator[None]:
     """Connect to the cluster that an executor names, where this process is not connected already.
 
-    One that is started here is named by RAY_ADDRESS, for processes that are started meanwhile. Raises
-    `SandboxError` for one that cannot be reached.
+    One that is started here is named by RAY_ADDRESS meanwhile. Raises `SandboxError` if it cannot be reached.
     """
     if ray.is_initialized():
         yield

@@ -1,8 +1,4 @@
-"""Progress of runs, batches and trainings: bars on a terminal, a line every half minute elsewhere.
-
-Writes to standard error only, so that standard output holds nothing but the answer. The clock is used
-here to say how fast work goes and how often to say it; nothing in the search depends on it.
-"""
+"""Progress of runs, batches and trainings: bars on a terminal, a line every half minute elsewhere."""
 
 import threading
 import time

@@ -1,8 +1,6 @@
 """Pictures of measurements: before and after training, arms against the best-tuned GRPO, training curves.
 
-Functions take figures that were already computed and write a PNG beside its final place before renaming it.
-Matplotlib is used through its objects, without pyplot and its global state. Colours are those of Okabe and
-Ito (2008), told apart by colour-blind readers; lines have marks of their own too.
+Colours are those of Okabe and Ito (2008). Raises `ConfigError` where a picture cannot be written.
 """
 
 import math
@@ -63,10 +61,7 @@ class StepCurve(NamedTuple):
 
 
 def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str, note: str) -> None:
-    """Write one panel for each figure: start model and trained model against k, with bands.
-
-    `note` says below the picture what was measured. Raises `ConfigError` if the file cannot be written.
-    """
+    """Write one panel for each figure: start model and trained model against k, with bands."""
     figure = new_figure(6.2 * len(panels), 4.9)
     for index, (panel, first, second, is_clear) in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), index + 1)
@@ -95,8 +90,7 @@ def write_arms(
 ) -> None:
     """Write one panel an arm: its difference to the reference arm against k, with paired 95 % intervals.
 
-    All panels share their axes and show the other arms in grey, so that each panel reads alone. A filled
-    mark is a difference whose interval excludes zero. Raises `ConfigError` if the file cannot be written.
+    The other arms are grey. A filled mark is a difference whose interval excludes zero.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
@@ -161,10 +155,9 @@ def write_budgets(
     budget: str = "evaluations",
     is_cost: bool = False,
 ) -> None:
-    """Write figures against the budget that is named, one panel each. Raises `ConfigError` if it cannot.
+    """Write figures against the budget that is named, one panel each; the `ks` of curves are budgets.
 
-    Few arms have their intervals as bands. The `ks` of a curve are budgets, from 1. Costs have a logarithmic
-    scale, each panel its own, and no bands.
+    Few arms have their intervals as bands. Costs have a logarithmic scale, each panel its own, and no bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)

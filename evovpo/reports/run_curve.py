@@ -12,11 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return the best mean reward against evaluations as `height` + 2 lines of about `width` characters.
-
-    Each column stands for an equal share of the evaluations and shows the best program at its end.
-    Empty before the first evaluation.
-    """
+    """Return the best mean reward against evaluations as `height` + 2 lines of about `width` characters."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []

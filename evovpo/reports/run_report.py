@@ -39,8 +39,7 @@ def nothing_judged(
 ) -> str:
     """Return why a run that proposed candidates judged none of them; empty if it judged some.
 
-    With `scores`, what an evaluator of its own returned for every program, also if all are failures;
-    `feedback_of` gives what it said besides of a program, by its id.
+    With `scores`, also if all are failures; `feedback_of` gives what the evaluator said of a program.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:

@@ -1,8 +1,4 @@
-"""Formats text, programs and tables for the terminal.
-
-Programs, their outputs and feedback are untrusted text: they pass through `printable`, so that none reaches a
-terminal as a control sequence or as markup.
-"""
+"""Formats text, programs and tables for the terminal, where untrusted text must not act as control codes."""
 
 import ast
 import difflib

@@ -41,11 +41,8 @@ class Advice(NamedTuple):
 def fitting_alpha(answers_N_D: Floats) -> float:
     """Return the alpha whose weightings spread as those of Dirichlet(1) over `effective_rank` components do.
 
-    The weighted difference of two answers, w·(r - r'), has over the weightings the variance
-    Var_i(r_i - r'_i) / (D alpha + 1), where Var_i is taken over the components. That depends on the sum D
-    alpha alone, which for Dirichlet(1) over n components is n: hence alpha = n / D, 1 at most. For n equal
-    groups of copies it is exact, because weights aggregate. D counts the components that vary. One digit:
-    nobody has published what alpha does.
+    The variance of a weighted difference is Var_i(r_i - r'_i) / (D alpha + 1), so D alpha is to be the
+    effective rank; at most 1, rounded to one digit. D counts the components that vary.
     """
     varying = int((np.ptp(answers_N_D, axis=0) > 0).sum())
     alpha = effective_rank(answers_N_D) / varying if varying else 1.0

@@ -129,8 +129,7 @@ class Scores(NamedTuple):
 def weightings(components: int, alpha: float = 1.0) -> Floats:
     """Return about a thousand fixed weightings `[K, D]` from Dirichlet(alpha, ..., alpha).
 
-    With each of them come its cyclic shifts. So every component has exactly the same total weight, and
-    the mean over K of a maximum is never below the maximum of the means.
+    With their cyclic shifts, so that every component has exactly the same total weight.
     """
     draws = np.random.default_rng(0).dirichlet(np.full(components, alpha), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
@@ -225,13 +224,10 @@ class Figures:
 
 
 def effective_rank(answers_N_D: Floats) -> float:
-    """Return in how many different ways N answers differ, a real number from 1 to D.
+    """Return in how many different ways N answers differ, a real number from 1 to D; 0 if nothing varies.
 
-    The participation ratio of the eigenvalues of the correlation matrix, (Σ λ)² / Σ λ² (Gao et al. 2017, "A
-    theory of multineuronal dimensionality, dynamics and measurement"): D for uncorrelated components, 1
-    for copies of one, n for n equal groups of copies. Of the correlation and not the covariance matrix, so
-    that it says how the components relate and not how often today's answers pass each. Components that do
-    not vary are left out; 0 if none does.
+    The participation ratio (Σ λ)² / Σ λ² of the eigenvalues of the correlation matrix (Gao et al. 2017), over
+    the components that vary.
     """
     correlation_D_D = correlations(answers_N_D)
     varying = np.flatnonzero(~np.isnan(np.diagonal(correlation_D_D)))

@@ -1,9 +1,7 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-Prompt: how many answers are wanted, the examples as alignments, and optionally a parent program
-with its outputs. Completion: a chain of up to four expressions between `⟦sep⟧` marks, closed by
-`⟦end⟧`. Everything is text; `vocabulary` and `TOKEN_PATTERN` say how a tokenizer cuts it, so that
-decoding is plain concatenation.
+Prompt: how many answers are wanted, the examples as alignments, perhaps a parent program with its outputs.
+Completion: up to four expressions between `⟦sep⟧` marks, closed by `⟦end⟧`. Decoding is concatenation.
 """
 
 import re

@@ -43,9 +43,8 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
     """Return the tests that a join may branch on, simplest first, each with whether it holds for each row.
 
-    They are made from `rows` (training inputs): which separators and shared words occur, at the
-    start or the end, how long, how many, digits or letters first. A test that holds for all the
-    rows or for none is left out, and of tests that agree on every row the first is kept.
+    Made from the training inputs; tests that hold for all rows or none are left out, and of those that agree
+    on every row the first is kept.
     """
     found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):

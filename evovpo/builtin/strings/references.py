@@ -1,8 +1,7 @@
 """Alignments as text: inputs cut into runs, outputs written as references to those runs.
 
-A run is a stretch of letters, of digits or of spaces, or one other character. A small model learns
-several times faster when it is shown which part of the output came from where than when it has
-to find that out from characters. Pure functions; tokens are words in `⟦…⟧` or single characters.
+A run is a stretch of letters, digits or spaces, or one other character. Tokens are words in `⟦…⟧` or single
+characters.
 """
 
 import re

@@ -42,8 +42,7 @@ class DoctorReport(NamedTuple):
 def named_problem(target: str) -> Problem | None:
     """Return the problem that a target names (a folder or a bundled one), or None if it can only be a run.
 
-    Raises `ProblemError` for a problem that cannot be used, and for a path or a name with a slash, which no
-    run has, that names none.
+    Raises `ProblemError` for a problem that cannot be used, and for a path that names none.
     """
     try:
         folder = resolve_problem(target)
@@ -57,8 +56,8 @@ def named_problem(target: str) -> Problem | None:
 def examine_run(store: Store, target: str) -> DoctorReport:
     """Return the report on a run, given by its id, the beginning of one, or as `latest`.
 
-    Raises `StoreError` if there is none, or if it has nothing to look at, and `ProblemError` if the
-    problem's folder is there and cannot be used.
+    Raises `StoreError` if it is not there or empty, and `ProblemError` if its problem's folder cannot be
+    used.
     """
     try:
         run = store.run(find_run(store, target))
@@ -87,8 +86,7 @@ def examine_problem(
 ) -> DoctorReport:
     """Return the report on the newest run of this version of a problem, after making one if there is none.
 
-    A run without anything to look at counts as none. The new run is an ordinary one, kept in the store.
-    Raises `StoreError` if it too has nothing to look at; otherwise as `evovpo.runs.run.start`.
+    Raises `StoreError` if the new run has nothing to look at; otherwise as `evovpo.runs.run.start`.
     """
     runs = runs_of(store, problem)
     for run in runs:
