@@ -1,11 +1,8 @@
-"""Runs untrusted programs under limits, on this machine, without root, containers or extra programs.
+"""Runs untrusted programs under limits, on this machine, without root or containers (docs/sandbox.md).
 
-`Sandbox`: a fork-server per core (see `forkserver`) forks one child per candidate; resource limits,
-Landlock and seccomp bind it before the first line of the candidate runs, and where bubblewrap works the
-fork-server lives inside it. The child gets inputs and returns JSON; answers and scorer stay here.
-`WholeSandbox` runs an evaluator, imported once, together with the candidate that it imports, in a fork each;
-`ProxySandbox` runs such an evaluator with the candidate in another process. docs/sandbox.md has the levels,
-the modes, and what is not covered. `python -m evovpo.sandbox --selftest` runs a table of attacks.
+`Sandbox`: a fork-server per core forks one child per candidate, which gets inputs and returns JSON; answers
+and scorer stay here. `WholeSandbox` runs an evaluator with the candidate that it imports, `ProxySandbox` with
+the candidate in another process. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 
 from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox

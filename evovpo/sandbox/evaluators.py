@@ -1,10 +1,8 @@
 """Runs evaluators that import their candidate: both in one sandboxed process, or the candidate in its own.
 
-One process protects the machine and whoever runs the search, not the score: the candidate can write the
-evaluator's result itself, so such judgements are of low trust. Apart from it, the evaluator gets a stub at
-the program's path with functions of the same names. What passes between the two is JSON and arrays of
-numbers; so a candidate cannot reach the evaluator, and the score is the evaluator's own. Not for evaluators
-that read the program's text, start it themselves, or want its classes or constants.
+In one process the candidate can write the evaluator's result itself: such judgements are of low trust. Apart
+from it, the evaluator gets a stub with functions of the same names, and what passes is JSON and arrays of
+numbers. Not for evaluators that read the program's text, start it themselves, or want its classes.
 """
 
 import ast
@@ -51,20 +49,13 @@ class WholeJob:
 
 
 class WholeSandbox(Pool[EvaluatorServer]):
-    """Runs evaluators that import their candidate; a context manager, and safe to call from several threads.
+    """Runs evaluators that import their candidate; a context manager, thread-safe.
 
-    The evaluator is imported once, and each evaluation is a fork of that process (see `forkserver.zygote`)
-    with a private folder, which is its working directory, home and place for temporary files, and holds a
-    copy of the evaluator's folder. It may start threads and processes, as many as the limits say, and write
-    there; it has no network and reads only Python, system libraries and the evaluator's folder.
-
-    Args, besides those of `Sandbox`:
-        folder: The evaluator's folder: readable, not writable.
-        minimum_level: Only Linux with Landlock isolates here; the level `none`, which must be asked for, does
-            not at all.
-        preload: Modules that candidates find imported, where they have processes of their own
-            (`ProxySandbox`).
-        openings: What the evaluator may have beyond that.
+    The evaluator is imported once, and each evaluation is a fork of that process (`forkserver.zygote`) with a
+    private folder, which is its working directory and home and holds a copy of the evaluator's folder. It may
+    start threads and processes within the limits and write there; it has no network and reads only Python,
+    system libraries and the evaluator's folder (`folder`). `openings` are what it may have beyond that;
+    `preload` are modules that candidates in processes of their own find imported (`ProxySandbox`).
 
     Raises `SandboxError` if the machine does not offer the level, or the folder is hidden.
     """
@@ -118,9 +109,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return what the evaluator says of the candidate.
 
-        Status `error` has in `detail` the exception with the last lines of its traceback. Raises
-        `ConfigError` for a job that names a file outside its folder, an evaluator that is not there, or
-        an entry that is not among the files, and `SandboxError` if the sandbox is closed or does not start.
+        Status `error` has the exception and the end of its traceback in `detail`. Raises `ConfigError` for an
+        invalid job, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
         return self.try_free(lambda server: self._attempt(server, job, limits, None), self._failure)
@@ -147,10 +137,9 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
 
 def whole_level(minimum: Level, wanted: Level | None) -> Level:
-    """Return the level at which evaluators run with their candidates.
+    """Return the level at which evaluators run with their candidates; raises `SandboxError`.
 
-    Without Landlock there is none between the strong ones and `none`: an evaluator opens files, and
-    seccomp cannot tell which. Raises `SandboxError`.
+    Without Landlock it is `none`: an evaluator opens files, and seccomp cannot tell which.
     """
     level = choose_level(probe(), minimum, wanted)
     if level.has_landlock or level is Level.NONE:
@@ -179,18 +168,17 @@ def check_job(job: WholeJob, folder: Path) -> None:
 class ProxySandbox(WholeSandbox):
     """As `WholeSandbox`, with the candidate alone in its own process; the result can be trusted.
 
-    The candidate's process is that of `Sandbox`: it reads only Python and writes nothing. The evaluator's
-    is that of `WholeSandbox`, and what is opened is opened for it alone. Each has the limits for itself.
+    The candidate's process is that of `Sandbox`. What is opened is opened for the evaluator alone. Each has
+    the limits for itself.
     """
 
     _has_candidates = True
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
-        """Return what the evaluator says of the candidate.
+        """Return what the evaluator says of the candidate, even if that ended in between.
 
-        What the evaluator returned stands, even if the candidate ended in between. Where it raised, the
-        status is how the candidate ended, if not well, and else `error`. Raises as `WholeSandbox.run`,
-        and `ConfigError` for a program of several files or none.
+        Where the evaluator raised, the status is how the candidate ended, if not well, else `error`. Raises
+        as `WholeSandbox.run`, and `ConfigError` for a program of several files or none.
         """
         check_job(job, self._folder)
         if len(job.files) != 1 or not job.entry:

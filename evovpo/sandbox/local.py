@@ -19,8 +19,7 @@ W = TypeVar("W", bound=Server)
 class Pool(Generic[W]):
     """Servers that each do one task at a time; a context manager, thread-safe.
 
-    They start when first needed. A `sandbox_error` (the sandbox failed, not the program) is retried up to
-    `retries` times.
+    A `sandbox_error` (the sandbox failed, not the program) is retried up to `retries` times.
     """
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
@@ -41,8 +40,7 @@ class Pool(Generic[W]):
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
         """Return the first result of `attempt` on a free worker that is not `sandbox_error`, or the last one.
 
-        A worker that cannot be started, and so raises `SandboxError`, ends the call if none ever was; later
-        it makes a `failure` with that text. Raises `SandboxError` if the pool is closed.
+        A worker that cannot be started raises `SandboxError` if none ever was; later it makes a `failure`.
         """
         worker = self._free.get()
         try:
@@ -84,18 +82,11 @@ class Pool(Generic[W]):
 class Sandbox(Pool[ForkServer]):
     """Runs untrusted programs; a call takes a free fork-server or waits.
 
-    Args:
-        workers: Programs at a time; the number of usable cores by default.
-        preload: Modules that programs find imported, besides common ones of the standard library.
-            Without numpy an evaluation costs a third less, but a program that imports it pays for that.
-        hidden: Paths that programs must not read even though they lie below the Python installation,
-            such as folders with answers. The evovpo package is always hidden.
-        minimum_level: Refuse to work below this level.
-        level: Use exactly this level, not the strongest that works.
-        retries: How often a program is run again after the sandbox (not the program) failed.
+    Args: workers: Programs at a time; None: one per usable core. preload: Modules that programs find
+    imported, besides common ones of the standard library. hidden: Paths that programs must not read although
+    they lie below the Python installation. level: Use exactly this level, not the strongest that works.
 
-    Raises `SandboxError` if the machine does not offer the level: nothing is run unprotected unless the
-    minimum is `none`.
+    Raises `SandboxError` if the machine does not offer the level, and never runs below `minimum_level`.
     """
 
     def __init__(
@@ -122,11 +113,9 @@ class Sandbox(Pool[ForkServer]):
     ) -> Result:
         """Return what function `entry` of the program `code` returns for each argument list in `cases`.
 
-        All cases run in one process, in order. An exception ends the run with status `error`; with
-        `per_case` an ordinary exception (not MemoryError, nor one while the program is loaded), and an
-        output that is not acceptable JSON, spoils its own case only: that output is None, `errors`
-        says why, and the status is `ok` if the end was reached. Arguments and outputs are JSON:
-        tuples come back as lists, numpy arrays too, and numbers are finite.
+        All cases run in one process, in order. An exception ends the run with status `error`; with `per_case`
+        an ordinary one, or an output that is not acceptable JSON, spoils its own case only. Arguments and
+        outputs are JSON: tuples and numpy arrays come back as lists, and numbers are finite.
 
         Raises `SandboxError` if no fork-server can be started, `ConfigError` for threads or processes.
         """

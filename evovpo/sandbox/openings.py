@@ -57,10 +57,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return what an evaluator says in `text` that it lacks, and how to give it; empty if it lacks nothing.
-
-    That is a program, a file or the network that is not among the words `allowed`.
-    """
+    """Return what an evaluator says it lacks (program, file, network) and how to give it, or nothing."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:
@@ -85,8 +82,7 @@ def split_words(text: str) -> list[str]:
 def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.allow") -> Openings:
     """Return what `words` open, such as `env=NAME`, `read=PATH`, `network`; relative paths lie in `folder`.
 
-    Raises `ConfigError` that names the `place` of the words for one that is not known, and for variables,
-    paths and devices that are not there.
+    Raises `ConfigError` that names their `place` for an unknown word, and for what is not there.
     """
     kept = tuple(dict.fromkeys(words))
     found: dict[str, list[str]] = {kind: [] for kind in _KINDS}

@@ -47,8 +47,7 @@ def python_paths() -> list[str]:
 def library_paths(modules: Iterable[str]) -> list[str]:
     """Return the folders that hold the given top-level modules, where not in the standard library.
 
-    They matter for packages installed outside of `sys.prefix`, as for one user only. Raises
-    `SandboxError` for a module that is not installed.
+    For packages outside `sys.prefix`. Raises `SandboxError` for a module that is not installed.
     """
     found = []
     for name in modules:
@@ -66,8 +65,8 @@ def library_paths(modules: Iterable[str]) -> list[str]:
 def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
     """Return (path, names only) rules that open everything below `roots` but `hidden`.
 
-    Landlock cannot forbid below what it allows, so a folder on the way to something hidden becomes a
-    rule for its names and one rule for each other entry. What is created there later is not readable.
+    Landlock cannot forbid below what it allows, so a folder on the way to something hidden becomes a rule for
+    its names and one rule for each other entry.
     """
     real_hidden = {os.path.realpath(path) for path in hidden}
     rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
@@ -99,8 +98,8 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
     """Return what a private copy of a project holds, and true if it had to be of links alone.
 
-    Each entry is its name there, its path, and whether it is a link: links of the project are, and where
-    the project is too large for a copy, all that lies directly in its folder. Hidden files are left out.
+    Entries are a name there, its path, and whether it is a link, as where the project is too large for a
+    copy.
     """
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []

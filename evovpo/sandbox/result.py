@@ -1,7 +1,4 @@
-"""Makes a result of the kernel's report (trusted) and of an untrusted process's output.
-
-The latter is read strictly: JSON, finite floats, integers of at most 40 digits.
-"""
+"""Makes a result of the kernel's report (trusted) and of an untrusted process's output, strictly read."""
 
 import errno
 import os
@@ -32,8 +29,7 @@ class ProcessOutput(NamedTuple):
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
     """Return what the lines of a candidate say.
 
-    With `per_case` an output that breaks the rules is an error of its case; otherwise it is a fault
-    of the whole run, as is with both whatever is not a line of the protocol.
+    With `per_case` an output that breaks the rules is an error of its case; else a fault of the whole run.
     """
     outputs: list[Json] = [None] * cases
     errors: list[str | None] = [None] * cases

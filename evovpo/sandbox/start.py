@@ -62,12 +62,10 @@ def bwrap_command(
 ) -> list[str]:
     """Return the start of a command line that runs the rest in namespaces of its own.
 
-    In there exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`,
-    which may be devices, and with `has_network` the network of the machine. With `writable_mb` there
-    are an empty `/tmp` and `/dev/shm` as well, in memory, each of that size. With
-    `is_user_changed`, which root alone can ask for, users stay what they are outside, so that the rest
-    can become another. There is no `--die-with-parent`, which acts when the *thread* that started it
-    ends: the fork-server ends at the end of its control socket, and the namespaces with it.
+    There exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`, with
+    `writable_mb` an empty `/tmp` and `/dev/shm` of that size, and with `has_network` the machine's network.
+    With `is_user_changed`, for root alone, users stay what they are outside. No `--die-with-parent`, which
+    acts when the *thread* that started it ends: the fork-server ends at the end of its control socket.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:

@@ -52,10 +52,7 @@ class WorkerSettings:
 
 
 class Server:
-    """A process of the sandbox that handles one request after another.
-
-    Not thread-safe.
-    """
+    """A process of the sandbox that handles one request after another. Not thread-safe."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,9 +89,8 @@ class Server:
         """Start the running Python as `server` or `watcher`, in a session of its own; return what it says.
 
         It inherits nothing but the memory files, of which the log is its standard error, and its end of the
-        socket, with their numbers as arguments. `around` is a command line that isolates what follows it.
-        What was put into `_opened` is closed with the process. Raises `SandboxError` about `what` if it does
-        not start within `seconds`.
+        socket. `around` is a command line that isolates what follows it. What was put into `_opened` is
+        closed with the process. Raises `SandboxError` about `what` if it does not start within `seconds`.
         """
         python = paths.python_executable()
         with contextlib.ExitStack() as opened:
@@ -213,10 +209,7 @@ class ForkServer(Server):
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
-        """Have the program `code` answer calls that come by a socket, until `finish` or its limits.
-
-        Raises `SandboxError` if the fork-server cannot be started or fails.
-        """
+        """Have the program `code` answer calls that come by a socket; raises `SandboxError` if that fails."""
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
@@ -226,10 +219,7 @@ class ForkServer(Server):
             raise SandboxError(f"the fork-server died: {error}") from error
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
-        """End the program that answers calls and return how it ended: `ok` if only by this request.
-
-        `calls` is this side of the socket that the calls come by.
-        """
+        """End the program that answers calls and return how it ended: `ok` if only by this request."""
         # A process that ends closes its files before its parent can learn why it ended.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)

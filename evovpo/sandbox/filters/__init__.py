@@ -1,10 +1,8 @@
 """Compiled seccomp filters (`*.bpf`, classic BPF), and `build`, which makes them.
 
-`server` bounds the fork-server and all its children, and `sealed` is the same without opening files;
-`child` is added in each child on top, so a candidate may do what both allow. Two filters because loading
-one costs time in proportion to its size: the long one is loaded once, a child loads the short one only.
-`whole` bounds an evaluator that imports its candidate; `outside` takes from it the processes that are not
-its own, and `metadata` the owners, modes and times of files.
+`server` bounds the fork-server and all its children, `sealed` too and without opening files; `child` is added
+in each child, short because loading costs time. `whole` bounds an evaluator that imports its candidate;
+`outside` takes from it other processes, and `metadata` the owners, modes and times of files.
 """
 
 import platform

@@ -1,8 +1,4 @@
-"""Compiles the seccomp filters of this folder: `python -m evovpo.sandbox.filters.build`.
-
-Needs pyseccomp and libseccomp, which running the sandbox does not. One machine compiles the filters
-of every architecture.
-"""
+"""Compiles the seccomp filters of this folder, with pyseccomp: `python -m evovpo.sandbox.filters.build`."""
 
 import errno
 import os

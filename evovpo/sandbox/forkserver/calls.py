@@ -1,12 +1,9 @@
 """Calls from an evaluator to a candidate in another process: frames of JSON on a stream socket.
 
-A frame is its length (4 bytes, little-endian) and one JSON object. First the candidate says
-`{"ready": true}`, or `{"exc": ...}` if it could not be loaded. Then the evaluator asks
-`{"call": name, "args": [...], "kwargs": {...}}`, and the candidate answers `{"out": value}` or
-`{"exc": type, "msg": text}`. Values are JSON; numpy's arrays pass as `{"$array": [dtype, shape, base64]}`.
-
-`serve` runs in the candidate's process and is not trusted; `SocketModule` runs in the evaluator and reads
-strictly: finite numbers, integers of at most 40 digits, frames of limited length.
+A frame is its length (4 bytes, little-endian) and one JSON object. First the candidate says `{"ready": true}`
+or `{"exc": ...}`; then `{"call": name, "args": [...], "kwargs": {...}}` is answered with `{"out": value}` or
+`{"exc": type, "msg": text}`. numpy's arrays pass as `{"$array": [dtype, shape, base64]}`. `serve` runs in the
+candidate's process and is not trusted; `SocketModule` runs in the evaluator and reads strictly.
 """
 
 import binascii

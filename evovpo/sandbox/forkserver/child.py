@@ -28,9 +28,8 @@ def become(
 ) -> NoReturn:
     """Lock this fresh child of `parent` down, run what is not trusted, and exit.
 
-    A byte on the pipe `ready` says that the lock-down is complete; the pipe is closed, with every
-    descriptor from `first_closed` on, before anything runs that could forge the byte, or pass its own
-    failure off as the sandbox's.
+    A byte on the pipe `ready` says that the lock-down is complete; the pipe is closed, with every descriptor
+    from `first_closed` on, before anything runs that could forge it.
     """
     code = 1
     try:

@@ -1,12 +1,8 @@
 """The forked evaluation: locks itself down, writes the candidate's files, and runs the evaluator.
 
-One JSON object is left in the result file:
-
-- `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done": true}`, with
-  `"stopped": number` for a stage whose threshold was not reached, or
-- the same with `{"exc": type, "msg": text, "trace": text, "errno": number}` in place of `done`.
-
-Evaluator and candidate share this process, and so the candidate can write it too.
+It leaves one JSON object: `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done":
+true}`, with `"stopped": number` for a stage whose threshold was not reached, or `{"exc": type, "msg": text,
+"trace": text, "errno": number}` in place of `done`. The candidate can write it too.
 """
 
 import importlib.machinery
@@ -216,10 +212,9 @@ def _trace(error: BaseException) -> str:
 
 
 def add_light_package() -> None:
-    """Import `openevolve` without running its `__init__`, which loads all of it and takes most of a second.
+    """Import `openevolve` without running its `__init__`, which takes most of a second.
 
-    Evaluators want one record of one of its modules. Any name of the package itself that is not one of
-    its modules loads all of it as usual.
+    A name that is not one of its modules loads all of it as usual.
     """
     spec = importlib.machinery.PathFinder.find_spec("openevolve")
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:

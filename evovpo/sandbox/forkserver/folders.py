@@ -10,8 +10,7 @@ _MOST_FILES = 10_000
 def folder_bytes(folder: str, enough: int) -> int:
     """Return what the files below `folder` take on disk, each counted as 4 kB at least.
 
-    Stops counting where it is more than `enough`. More than 10,000 files count as too much, and so does a
-    folder that cannot be read, because of its modes or because it lies too deep.
+    Stops above `enough`; more than 10,000 files, or a folder that cannot be read, count as too much.
     """
     total = files = 0
     left = [folder]

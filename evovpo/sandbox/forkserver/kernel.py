@@ -99,10 +99,9 @@ def file_rules(
 ) -> int:
     """Return the descriptor of rules for `restrict`, which leave only reading below the given paths.
 
-    A rule is a path and whether only names may be listed there. Missing paths are passed over. Below
-    `writable` everything may be changed as well, and with `can_execute` programs may be started from
-    all these paths. Where the ABI knows them, TCP (unless there is a network) and signals to processes
-    outside are refused as well.
+    A rule is a path and whether only names may be listed there; missing paths are passed over. Below
+    `writable` everything may be changed, and with `can_execute` programs be started from all these paths. TCP
+    (unless there is a network) and signals to processes outside are refused where the ABI knows them.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -178,11 +177,9 @@ def reading_capability() -> int | None:
 
 
 def become_user(user: int, capability: int) -> None:
-    """Turn this process of root's into one of a user that nobody else is, keeping one capability.
+    """Turn this process of root's into one of a user that nobody else is, keeping `reading_capability`.
 
-    It is that of `reading_capability`, so that the process can still open files; which, is for Landlock
-    to say. The kernel exempts root from the limit on processes and lets it signal everything; not so
-    such a user.
+    The kernel exempts root from the limit on processes and lets it signal everything; not so such a user.
     """
     _checked(_prctl(PR_SET_KEEPCAPS, 1, None, 0, 0))
     os.setgroups([])
@@ -208,10 +205,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Return as `os.fork` does, of a child that waiting for any child does not see.
-
-    So a process that adopts orphans still learns that it has no others. No hooks for forks are called.
-    """
+    """Return as `os.fork` does, of a child that waiting for any child does not see; no hooks are called."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

@@ -55,8 +55,8 @@ def _sum(file: str, *names: bytes) -> int:
 def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
     """Kill everything below `ancestor` and wait for it; true if nothing is left after at most `seconds`.
 
-    If `ancestor` is this process, and adopts orphans, a process cannot leave by having its parent end. Then
-    an unwaited child may be `kept`, which must have no child of its own any more.
+    If `ancestor` is this process and adopts orphans, none can leave by having its parent end. Then an
+    unwaited child may be `kept`, which must have no child of its own any more.
     """
     deadline = time.monotonic() + seconds
     is_own = ancestor == os.getpid()

@@ -1,9 +1,8 @@
 """The loop of the fork-server: fork a child per request, wait for it, report how it ended.
 
-Started with four file descriptors as arguments: payload, result and log are memory files that the
-supervisor rewinds and rewrites for every request, control is a socket of whole messages. The payload
-first holds the server's own settings. A request is the JSON text of the limits; the report says what
-the kernel knows: wait status, resource usage, whether the server ended the child.
+Arguments are four file descriptors: payload, result and log are memory files that the supervisor rewrites for
+every request, control is a socket of whole messages. The payload first holds the server's own settings; a
+request is the JSON text of the limits; the report says what the kernel knows.
 """
 
 import array  # noqa: F401  # `socket.recv_fds` imports it, and no file can be opened then

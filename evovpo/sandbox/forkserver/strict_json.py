@@ -71,8 +71,7 @@ _MOST_ITEMS = 1000
 def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON: numbers of any library become numbers, what is not finite becomes text.
 
-    Texts, booleans and None stay; dictionaries, lists and tuples stay nested; NaN and infinity are
-    `nan`, `inf`, `-inf`. Of anything else, and of what is very large or deep, the start of its repr stays.
+    Of anything else, and of what is very large or deep, the start of its repr stays.
     """
     if value is None or isinstance(value, bool):
         return value

@@ -1,7 +1,6 @@
 """The zygote: imports an evaluator once, under the locks of an evaluation, and forks for each evaluation.
 
-An evaluation sees the memory that the import left and nothing of another evaluation. If the import did more,
-such as starting threads or writing files, each evaluation imports the evaluator anew.
+If the import did more, such as starting threads, each evaluation imports the evaluator anew.
 """
 
 import gc

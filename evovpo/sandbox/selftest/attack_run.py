@@ -125,10 +125,7 @@ def run_evaluator(sandbox: WholeSandbox | ProxySandbox, code: str, limits: Limit
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run the attacks on evaluators that import their candidate, in both modes, and yield how each ended.
-
-    Held back means here too that the next program runs.
-    """
+    """Run the attacks on both modes of evaluators; held means here too that the next program runs."""
     with (
         evaluator_folder() as folder,
         WholeSandbox(folder, workers=1, level=level, retries=0) as whole,
@@ -166,9 +163,8 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 def measure_costs(level: Level) -> dict[str, float | None]:
     """Return CPU milliseconds of one evaluation: supervisor, fork-server and child together.
 
-    `trivial`: a one-line program, fork-server without numpy; `numpy`: a program that uses it, preloaded;
-    `whole`: a trivial evaluator with its candidate in one fresh process, and `proxy`: with the candidate in
-    another, both without this process. None is for what is not offered at this level.
+    `numpy`: with it preloaded; `whole` and `proxy`: with a trivial evaluator, without this process; None
+    where not offered at this level.
     """
     costs: dict[str, float | None] = {"trivial": _cost(level, (), TRIVIAL)}
     costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY)
