@@ -168,8 +168,14 @@ def doctor(
                evovpo doctor strings/name-short-form
     """
     from evovpo.config import Config
-    from evovpo.reports.doctor.examine import SAMPLING, examine_problem, examine_run, named_problem
-    from evovpo.reports.doctor.report import report_json, report_view
+    from evovpo.reports.doctor import (
+        SAMPLING,
+        examine_problem,
+        examine_run,
+        named_problem,
+        report_json,
+        report_view,
+    )
     from evovpo.reports.live import LiveProgress
 
     config = Config.load(config_file, SAMPLING | settings(overrides, {"store.url": store_url}))

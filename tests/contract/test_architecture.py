@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROWS = {
     "evovpo": (
-        *("errors", "types", "files", "logs", "config_values", "config_tree", "config", "trust"),
+        *("errors", "types", "files", "config_values", "config_tree", "config", "trust"),
         *("analysis", "prompts", "search", "proposers", "builtin"),
         *("sandbox", "problem", "judging", "store", "runs", "integrations", "experiments", "reports"),
         *("page", "cli", "api", "__main__"),

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from rich.console import Console
 from toy_runs import PROBLEM
 
-from evovpo.analysis.doctor.advice import fitting_alpha
 from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
 from evovpo.analysis.doctor.sample_figures import (
     Sample,
@@ -36,8 +35,16 @@ from evovpo.errors import EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.reports.doctor.examine import SAMPLING, DoctorReport, examine_problem, examine_run, named_problem
-from evovpo.reports.doctor.report import grouping_setting, report_json, report_view
+from evovpo.reports.doctor import (
+    SAMPLING,
+    DoctorReport,
+    examine_problem,
+    examine_run,
+    grouping_setting,
+    named_problem,
+    report_json,
+    report_view,
+)
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.store import Store
@@ -127,7 +134,7 @@ def test_a_sample_has_the_components_that_a_trainer_sees() -> None:
     assert found.pools[0][0].tolist() == [[0.5, 0], [0.5, 1]]
 
 
-# ---------------------------------------------------------------- rank and alpha
+# ---------------------------------------------------------------- rank
 
 
 def all_answers(components: int) -> Floats:
@@ -151,38 +158,16 @@ def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> N
     assert effective_rank(answers) == pytest.approx(values.sum() ** 2 / (values**2).sum())
 
 
-def test_alpha_fits_the_number_of_behaviours_among_the_components_that_vary() -> None:
-    free = all_answers(2)
-    assert fitting_alpha(free) == 1.0
-    assert fitting_alpha(free[:, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]]) == 0.2
-    assert fitting_alpha(np.column_stack([free, np.zeros((4, 6))])) == 1.0
-    assert fitting_alpha(np.repeat(free[:, :1], 25, axis=1)) == 0.04
-    assert fitting_alpha(np.zeros((4, 3))) == 1.0
-
-
-@pytest.mark.parametrize("alpha", [0.1, 1.0, 3.0])
-def test_weightings_spread_as_the_formula_for_alpha_says(alpha: float) -> None:
-    difference = np.array([1.0, 0.0, -1.0, 0.5, 0.5, 0.0])
-    draws = np.random.default_rng(0).dirichlet(np.full(6, alpha), 200_000)
-    assert (draws @ difference).var() == pytest.approx(difference.var() / (6 * alpha + 1), rel=0.03)
-
-
-def test_n_groups_of_copies_with_their_alpha_spread_as_n_components_with_alpha_1() -> None:
-    copies = np.random.default_rng(0).dirichlet(np.full(10, 2 / 10), 200_000)
-    sums = copies.reshape(-1, 2, 5).sum(axis=2)
-    assert sums.var(axis=0) == pytest.approx([1 / 12, 1 / 12], rel=0.03)
-
-
 # ---------------------------------------------------------------- set scores
 
 
 def test_weightings_sum_to_1_and_every_component_has_the_same_total() -> None:
-    for components, alpha in ((1, 1.0), (3, 1.0), (40, 0.05)):
-        weights = weightings(components, alpha)
+    for components in (1, 3, 40):
+        weights = weightings(components)
         assert weights.shape[0] >= 1000
         assert weights.sum(axis=1) == pytest.approx(1)
         assert weights.mean(axis=0) == pytest.approx(1 / components)
-        assert (weights == weightings(components, alpha)).all()
+        assert (weights == weightings(components)).all()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +190,7 @@ def test_known_set_scores(answers: list[str], expected: float) -> None:
 def test_set_scores_are_those_of_the_trainer() -> None:
     rng = np.random.default_rng(0)
     sets = [rng.random((3, 5)) for _ in range(20)]
-    weights = weightings(5, 0.5)
+    weights = weightings(5)
     found = set_scores(sets, weights)
     assert found.expected_best == pytest.approx(float(objectives.set_scores(sets, weights).mean()))
     assert found.sets == 20
@@ -387,7 +372,6 @@ def test_more_than_16_components_are_to_be_grouped() -> None:
     assert diagnosis.verdict is Verdict.CHANGE
     assert "over 24 components" in diagnosis.findings[0].text
     assert diagnosis.advice.groups == tuple(tuple(range(kind, 24, 4)) for kind in range(4))
-    assert (diagnosis.advice.alpha, diagnosis.advice.ungrouped_alpha) == (1.0, 0.2)
 
 
 def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_verdict() -> None:
@@ -583,4 +567,4 @@ def test_grouped_pools_have_the_advised_scores() -> None:
     diagnosis = diagnose(many(24, 4))
     advice, sample = diagnosis.advice, diagnosis.sample
     chains = [group_rewards(chain, advice.groups) for pool in sample.pools for chain in pool]
-    assert advice.scores.chains == set_scores(chains, weightings(4, advice.alpha))
+    assert advice.scores.chains == set_scores(chains, weightings(4))

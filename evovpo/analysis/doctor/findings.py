@@ -1,14 +1,26 @@
 """Findings about a sample of rewards, each with advice, and the verdict on training with VPO."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from evovpo.analysis.doctor.advice import Advice, advise
-from evovpo.analysis.doctor.sample_figures import SET_SIZE, Figures, Sample, measure
-from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS
+from evovpo.analysis.doctor.sample_figures import (
+    SET_SIZE,
+    Figures,
+    Sample,
+    Scores,
+    effective_rank,
+    measure,
+    score_sets,
+)
+from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Groups, behavioural_groups, group_rewards
 
+GROUP_SIZE = 8
+"""G, completions of a prompt: what VPO uses for models of up to four billion parameters."""
+MOST_ROLLOUTS = 64
+"""More completions of one prompt than this are not advised."""
 COLLINEAR = 0.9
 """Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
 GRPO at .86 (ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low one promises nothing:
@@ -44,6 +56,19 @@ class Finding(NamedTuple):
     text: str
     advice: str = ""
     """What to do about it; empty where there is nothing to do."""
+
+
+class Advice(NamedTuple):
+    """Settings to train with."""
+
+    groups: Groups
+    """Of the sample's components: each is in one group. As many as components: nothing to group."""
+    answers: int
+    """m, in a chain."""
+    rollouts: int
+    """G, rollouts per prompt."""
+    scores: Scores
+    """With these groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +112,22 @@ def diagnose(sample: Sample) -> Diagnosis:
             sorted(_findings(sample, figures, advice), key=lambda finding: rank.index(finding.allows))
         ),
     )
+
+
+def advise(sample: Sample, figures: Figures) -> Advice:
+    """Return the settings to train with on what a sample shows."""
+    groups = behavioural_groups(sample.different_N_D)
+    rollouts = max(len(pool) for pool in sample.pools)
+    if rollouts == 1:
+        rollouts = GROUP_SIZE
+    if figures.flat_at_zero > 0.5 and 0 < figures.rewarded_chains < 1:
+        # A chain earns something with probability p; (1 - p)^G = 1/4 leaves one group in four without any.
+        needed = math.log(0.25) / math.log(1 - figures.rewarded_chains)
+        rollouts = min(MOST_ROLLOUTS, max(rollouts, math.ceil(needed)))
+    # n specialists cover n behaviours; a larger set has nothing to add. Sets of single answers are drawn.
+    behaviours = effective_rank(group_rewards(sample.different_N_D, groups))
+    answers = 1 if sample.answers == 1 else min(SET_SIZE, max(2, math.ceil(behaviours - 0.5)))
+    return Advice(groups, answers, rollouts, score_sets(sample, groups))
 
 
 def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
@@ -206,8 +247,7 @@ def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Itera
         yield Finding(
             Verdict.CHANGE if is_needed else Verdict.WORTH,
             text,
-            "group them as below, so that each behaviour counts once, or train with --set"
-            f" objective.alpha={advice.ungrouped_alpha:g}",
+            "group them as below, so that each behaviour counts once",
         )
     if single < SMALLEST_HEADROOM and (sample.answers > 1 or whole < SMALLEST_HEADROOM):
         yield Finding(

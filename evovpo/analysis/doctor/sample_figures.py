@@ -109,7 +109,7 @@ class SetScores(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """How the sets of answers in a sample score, with one grouping and one alpha."""
+    """How the sets of answers in a sample score, with one grouping."""
 
     chains: SetScores | None
     """Of the answers of one chain: what VPO rewards now; `None` where chains have a single answer."""
@@ -126,12 +126,12 @@ class Scores(NamedTuple):
         return (self.random if self.chains is None else self.chains).headroom
 
 
-def weightings(components: int, alpha: float = 1.0) -> Floats:
-    """Return about a thousand fixed weightings `[K, D]` from Dirichlet(alpha, ..., alpha).
+def weightings(components: int) -> Floats:
+    """Return about a thousand fixed weightings `[K, D]` from Dirichlet(1, ..., 1).
 
     With their cyclic shifts, so that every component has exactly the same total weight.
     """
-    draws = np.random.default_rng(0).dirichlet(np.full(components, alpha), -(-_WEIGHTINGS // components))
+    draws = np.random.default_rng(0).dirichlet(np.ones(components), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
 
@@ -176,9 +176,9 @@ def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
     return found
 
 
-def score_sets(sample: Sample, groups: Groups, alpha: float) -> Scores:
+def score_sets(sample: Sample, groups: Groups) -> Scores:
     """Return how sets of answers score with a grouping of the sample's components."""
-    weights = weightings(len(groups), alpha)
+    weights = weightings(len(groups))
     pools = [[group_rewards(chain, groups) for chain in pool] for pool in sample.pools]
     best = best_set(group_rewards(sample.different_N_D, groups), weights)
     chains = [chain for pool in pools for chain in pool] if sample.answers > 1 else None
@@ -209,7 +209,7 @@ class Figures:
     copies: Groups
     """Components that vary, and are identical in every answer."""
     scores: Scores
-    """With the components as they are and alpha 1."""
+    """With the components as they are."""
     rewarded: float
     """Share of the answers with any reward, unreadable ones included."""
     right: float
@@ -255,7 +255,7 @@ def measure(sample: Sample) -> Figures:
         dead=tuple(map(int, np.flatnonzero((answers_N_D == 0).all(axis=0)))),
         saturated=tuple(map(int, np.flatnonzero((answers_N_D == 1).all(axis=0)))),
         copies=tuple(tuple(group) for group in copies.values() if len(group) > 1),
-        scores=score_sets(sample, tuple((index,) for index in range(len(sample.names))), 1.0),
+        scores=score_sets(sample, tuple((index,) for index in range(len(sample.names)))),
         rewarded=float((slots_S_D > 0).any(axis=1).mean()),
         right=float((slots_S_D == 1).all(axis=1).mean()),
         rewarded_chains=float(np.mean(np.concatenate(chain_scores) > 0)),

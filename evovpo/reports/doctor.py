@@ -1,18 +1,36 @@
-"""The doctor's report as text and tables, and as JSON."""
+"""The doctor: reads or makes the sample of a run or problem, diagnoses it, and reports as text and JSON."""
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, percent
-from evovpo.analysis.doctor.sample_figures import SET_SIZE, Scores, SetScores
+from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, diagnose, percent
+from evovpo.analysis.doctor.sample_figures import SET_SIZE, Scores, SetScores, take_sample
+from evovpo.config import Config
 from evovpo.config_values import toml_value
-from evovpo.reports.doctor.examine import DoctorReport
+from evovpo.errors import ProblemError, StoreError
+from evovpo.problem.folder import load_problem, with_folder_grouping
+from evovpo.problem.suites import resolve_problem
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
-from evovpo.types import Json
+from evovpo.runs.driver import Progress
+from evovpo.runs.request import RunRequest
+from evovpo.runs.run import start
+from evovpo.runs.stored import find_run
+from evovpo.store import Store
+from evovpo.types import Json, Problem, Run
 
+SAMPLING: dict[str, object] = {
+    "search.evaluations": 240,
+    "search.answers": 3,
+    "search.joins": False,
+    "search.stop_when_solved": False,
+}
+"""How a sample of a problem without runs is made: by an ordinary search whose candidates are all the model's,
+in chains as VPO trains on them. 240 answers are ten prompts."""
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
     "E max: expected best reward over random weightings, what VPO pays for; headroom: how far it is above the"
@@ -24,6 +42,95 @@ HEADLINES = {
     Verdict.CHANGE: "VPO is worth it here, after changes.",
     Verdict.NOT: "VPO is not worth it here, with the answers that there are now.",
 }
+
+
+class DoctorReport(NamedTuple):
+    """A diagnosis and the source of its sample."""
+
+    problem: Problem
+    """With the grouping that it has now."""
+    run: Run
+    diagnosis: Diagnosis
+    others: int = 0
+    """Further runs that the problem was found to have, and that were not looked at."""
+    is_new: bool = False
+    """True if the run was made for this report."""
+
+
+def named_problem(target: str) -> Problem | None:
+    """Return the problem that a target names (a folder or a bundled one), or None if it can only be a run.
+
+    Raises `ProblemError` for a problem that cannot be used, and for a path that names none.
+    """
+    try:
+        folder = resolve_problem(target)
+    except ProblemError:
+        if "/" in target:
+            raise
+        return None
+    return load_problem(folder) if (folder / "problem.toml").is_file() else None
+
+
+def examine_run(store: Store, target: str) -> DoctorReport:
+    """Return the report on a run, given by its id, the beginning of one, or as `latest`.
+
+    Raises `StoreError` if it is not there or empty, and `ProblemError` if its problem's folder cannot be
+    used.
+    """
+    try:
+        run = store.run(find_run(store, target))
+    except StoreError as error:
+        try:
+            resolve_problem(target)
+        except ProblemError as other:
+            raise StoreError(f"{target} is neither a run nor a problem. {error}. {other}") from None
+        raise
+    problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
+    report = _report(store, run, problem)
+    if report is None:
+        raise StoreError(
+            f"run {run.id} has no prompt whose completions are all judged and hold a program; let it go on"
+            f" (`evovpo resume {run.id}`), or name another run"
+        )
+    return report
+
+
+def examine_problem(
+    store: Store,
+    problem: Problem,
+    config: Config,
+    on_start: Callable[[Run], None] = lambda run: None,
+    on_tell: Callable[[Progress], None] = lambda progress: None,
+) -> DoctorReport:
+    """Return the report on the newest run of this version of a problem, after making one if there is none.
+
+    Raises `StoreError` if the new run has nothing to look at; otherwise as `evovpo.runs.run.start`.
+    """
+    runs = runs_of(store, problem)
+    for run in runs:
+        report = _report(store, run, problem)
+        if report is not None:
+            return report._replace(others=len(runs) - 1)
+    run_id = start(RunRequest(problem, config), store, on_start=on_start, on_tell=on_tell).run
+    report = _report(store, store.run(run_id), problem)
+    if report is None:
+        raise StoreError(
+            f"run {run_id} was made to look at, and none of its {config.search.evaluations} candidates holds"
+            " a program: the proposer does not write what this problem asks for; use another one"
+        )
+    return report._replace(others=len(runs), is_new=True)
+
+
+def runs_of(store: Store, problem: Problem) -> list[Run]:
+    """Return the runs of this version of a problem, newest first."""
+    runs = [store.run(row.run) for row in store.runs() if row.problem == problem.id]
+    return [run for run in runs if run.problem_version == problem.version]
+
+
+def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
+    """Return the report on a run, or None if no complete group of it holds a program."""
+    sample = take_sample(problem, store.groups(run.id))
+    return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
 
 
 def report_view(report: DoctorReport) -> RenderableType:
@@ -44,10 +151,7 @@ def report_view(report: DoctorReport) -> RenderableType:
     parts += [Text(), components_table(diagnosis)]
     if diagnosis.verdict is not Verdict.NOT:
         advice = diagnosis.advice
-        settings = (
-            f"To train from it: objective.alpha={advice.alpha:g}, search.answers={advice.answers},"
-            f" search.rollouts={advice.rollouts}"
-        )
+        settings = f"To train from it: search.answers={advice.answers}, search.rollouts={advice.rollouts}"
         setting = grouping_setting(diagnosis)
         if setting:
             where = f"{report.problem.folder or report.problem.id}/problem.toml"
@@ -111,10 +215,9 @@ def sets_table(diagnosis: Diagnosis) -> Table:
 
 def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
     """Return the scores that are shown, with their names."""
-    advice = diagnosis.advice
     shown = [("", diagnosis.figures.scores)]
-    if diagnosis.is_grouping_advised or (advice.alpha < 1 and diagnosis.verdict is not Verdict.NOT):
-        shown.append((", as advised", advice.scores))
+    if diagnosis.is_grouping_advised:
+        shown.append((", as advised", diagnosis.advice.scores))
     names = ["one chain", f"{SET_SIZE} random answers", "all answers to a prompt"]
     names.append(f"the best {SET_SIZE} answers seen")
     return [
@@ -165,7 +268,6 @@ def report_json(report: DoctorReport) -> dict[str, Json]:
     sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice
     names = sample.names
     shares = ("rewarded", "right", "spread", "flat_at_zero", "unreadable", "repeated")
-    settings = ("alpha", "ungrouped_alpha", "answers", "rollouts")
     return {
         "problem": report.problem.id,
         "run": report.run.id,
@@ -191,7 +293,8 @@ def report_json(report: DoctorReport) -> dict[str, Json]:
         **dict.fromkeys(("prediction", "png")),  # of older versions
         "advice": {
             "groups": [[*group] for group in diagnosis.objective_groups],
-            **{name: getattr(advice, name) for name in settings},
+            **{"answers": advice.answers, "rollouts": advice.rollouts},
+            **dict.fromkeys(("alpha", "ungrouped_alpha"), 1.0),  # of older versions
             "sets": _scores_json(advice.scores),
         },
     }

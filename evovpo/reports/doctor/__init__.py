@@ -1,1 +1,0 @@
-"""The doctor's report: its sample, text and JSON."""
