@@ -77,7 +77,7 @@ class _PlainTable(Table):
         super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
 
 
-def plain_table(*columns: str | Column) -> Table:
+def plain_table(*columns: str | Column, title: str | None = None) -> Table:
     """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
     return _PlainTable(
         *columns,
@@ -86,6 +86,8 @@ def plain_table(*columns: str | Column) -> Table:
         pad_edge=False,
         show_edge=False,
         header_style="dim",
+        title=title,
+        title_justify="left",
     )
 
 
