@@ -29,7 +29,6 @@ _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
 """Fields of a problem that came after the first stored ones, with the value that says nothing."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
-"""The same for limits."""
 
 
 def load_problem(path: Path | str) -> Problem:

@@ -15,14 +15,12 @@ from evovpo.problem.openevolve.folder import is_project
 
 _STARTERS = Path(__file__).parent / "starters"
 _KEYS = ("path", "difficulty", "family", "heldout")
-"""Of a problem in a suite's file."""
 
 
 class SuiteEntry(NamedTuple):
     """One problem of a suite."""
 
     path: Path
-    """Its folder."""
     difficulty: float | None
     """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
     family: str = ""

@@ -20,7 +20,6 @@ class Layout(NamedTuple):
     fixed: tuple[tuple[str, ...], ...]
     """Lines outside of blocks, marker lines included."""
     blocks: tuple[tuple[str, ...], ...]
-    """Lines of each block."""
 
 
 def layout(source: str) -> Layout | None:

@@ -41,7 +41,6 @@ class Attempt(NamedTuple):
     """An earlier failed answer to the same parent."""
 
     text: str
-    """As the model wrote it."""
     reason: str
     """Why it was refused, or how it failed."""
 
@@ -60,7 +59,6 @@ class PromptRequest:
     attempts: tuple[Attempt, ...] = ()
     """Earlier failed answers to the same parent, oldest first."""
     rows: tuple[int, ...] = ()
-    """Training rows to show, in order."""
     notes: str = ""
     """What a model wrote down about the search so far."""
     draw: int = 0

@@ -56,7 +56,6 @@ class _SentRequest(NamedTuple):
     data: object = None
     """The JSON of an answer, or None for a fault."""
     replies: tuple[ServerReply, ...] = ()
-    """What an answer holds; empty for a fault."""
     detail: str = ""
     refusal: openai.APIStatusError | None = None
     seconds: float = 0.0
@@ -82,7 +81,6 @@ class Client:
     wait_seconds: float
     record: Callable[[Call], None]
     said: set[str]
-    """Warnings that were given already."""
 
     def __post_init__(self) -> None:
         self.base_url = self.model.base_url or self.settings.base_url or ""

@@ -56,7 +56,6 @@ class VLLMServer:
                 "into the environment variable OPENAI_API_KEY instead"
             )
         self.address = self.base_url.rstrip("/").removesuffix("/v1")
-        """Without `/v1`."""
 
     def load(self, version: PolicyVersion) -> None:
         """Load an adapter, if it is not loaded. Raises `PolicyError` if its folder is gone."""

@@ -30,7 +30,6 @@ from evovpo.problem.importers.tasks import Case, ImportedTask, parsed, read_line
 from evovpo.types import Problem, Program, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
-"""Ends of the names of files that are tables."""
 _MOST_HELD_OUT = 200
 _MOST_CELLS, _MOST_BYTES = 5_000_000, 512 << 20
 """Of a sheet, from its corner to its farthest cell, and of all that its file holds."""

@@ -37,7 +37,6 @@ class ImportedTask(NamedTuple):
     seed: str
     """A program that runs and is not right."""
     tests: Sequence[Case]
-    """What programs are rewarded by."""
     heldout: Sequence[Case] = ()
     """For reports only."""
     left_out: Sequence[str] = ()

@@ -45,7 +45,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
     """One program of a checkpoint."""
 
     id: str
-    """Its id there."""
     code: str
     language: Annotated[str, _else("")] = ""
     parent: Annotated[str | None, _else(None)] = pydantic.Field(None, alias="parent_id")

@@ -15,12 +15,8 @@ from evovpo.sandbox.forkserver.strict_json import score_of
 from evovpo.sandbox.openings import read_openings
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
-MESSAGE_CHARACTERS = 1500
-"""Longest error text that is kept in a feedback."""
-LOG_CHARACTERS = 500
-"""Of what evaluator and candidate printed, in a feedback."""
-_ARTIFACT_CHARACTERS = 2000
-"""Most characters of artifacts in a feedback."""
+MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
+"""Longest error text, artifacts and printed output in a feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """How the sandbox writes such numbers; the faults of the metrics name them already."""
 _EVERY_STAGE = -1e308
@@ -95,7 +91,7 @@ class OpenEvolveEvaluator:
             text = "\n".join(f"{name}: {text}" for name, text in answer.artifacts)
             parts += [capped(text, _ARTIFACT_CHARACTERS)] * bool(text)
         if answer.log.strip():
-            parts.append("printed:\n" + capped(answer.log.strip(), LOG_CHARACTERS))
+            parts.append("printed:\n" + capped(answer.log.strip(), _LOG_CHARACTERS))
         return "\n".join(parts)
 
 

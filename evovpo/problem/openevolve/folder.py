@@ -41,9 +41,7 @@ class Project(NamedTuple):
     suffix: str
     """File suffix of the initial program, with the dot; `/` for a folder."""
     initial_name: str
-    """File or folder name of the initial program."""
     metrics: Path | None
-    """Its `metrics.toml`, if it has one."""
 
 
 def is_project(path: Path) -> bool:

@@ -140,7 +140,6 @@ _REASONS = {
 }
 """Why keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
-"""Key -> why it has no effect here."""
 KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")

@@ -55,7 +55,6 @@ class LoadedProject(NamedTuple):
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
-"""Starts an evaluator; `open_openevolve` is one."""
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
