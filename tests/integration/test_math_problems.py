@@ -111,9 +111,6 @@ def test_whatever_a_program_returns_the_rewards_are_rewards(output: Json, data: 
 # ---------------------------------------------------------------- circle packing
 
 
-SIDE_BY_SIDE: Json = [[0.25, 0.25, 0.25], [0.75, 0.25, 0.25]]
-
-
 @pytest.mark.parametrize(
     "circles",
     [
@@ -425,19 +422,3 @@ def test_a_scorer_that_says_no_text_is_an_error(tmp_path: Path) -> None:
     path = scored(tmp_path / "new", '({"small": 0.25, "large": 0.5}, 3)')
     with pytest.raises(ProblemError, match="a pair of rewards and a text, found 3 in place of the text"):
         check_problem(path)
-
-
-# ---------------------------------------------------------------- a run that can be repeated
-
-PROGRAM = """\
-def pack(n):
-    columns, indent, share = {columns}, {indent}, {share}
-    rows = -(-n // columns)
-    radius = share * min(0.5 / (columns + indent), 0.5 / rows)
-    circles = []
-    for i in range(n):
-        row, column = divmod(i, columns)
-        x = (2 * column + 1 + (row % 2) * 2 * indent) / (2 * (columns + indent))
-        circles.append([x, (2 * row + 1) / (2 * rows), radius])
-    return circles
-"""

@@ -174,6 +174,3 @@ def test_tasks_of_families_have_enough_rows_of_both_sides() -> None:
         inputs = [[str(text) for text in row.inputs] for row in problem.train]
         for side in (tree.body, tree.orelse):  # neither is right alone
             assert run_own(ast.unparse(side), inputs) != [row.output for row in problem.train]
-
-
-# ---------------------------------------------------------------- the others

@@ -90,11 +90,6 @@ def test_no_indices_give_no_rollouts(make_proposer: MakeProposer) -> None:
     assert replies(make_proposer, make_prompt(), []) == []
 
 
-def test_the_same_ticket_gives_the_same_replies(make_proposer: MakeProposer) -> None:
-    first, second = (replies(make_proposer, make_prompt(), range(4)) for _ in range(2))
-    assert [content(rollout) for rollout in first] == [content(rollout) for rollout in second]
-
-
 def test_a_subset_of_the_indices_gives_the_same_replies(make_proposer: MakeProposer) -> None:
     whole = replies(make_proposer, make_prompt(), range(4))
     part = replies(make_proposer, make_prompt(), [1, 3])
@@ -141,10 +136,6 @@ def test_logprobs_match_the_tokens_one_to_one(make_proposer: MakeProposer) -> No
 def test_rollouts_with_tokens_have_the_tokens_of_the_prompt(make_proposer: MakeProposer) -> None:
     for rollout in replies(make_proposer, make_prompt(), range(4)):
         assert bool(rollout.prompt_token_ids) == (rollout.token_ids is not None)
-
-
-def test_seconds_are_not_negative(make_proposer: MakeProposer) -> None:
-    assert all(rollout.seconds >= 0 for rollout in replies(make_proposer, make_prompt(), range(4)))
 
 
 @pytest.mark.parametrize("indices", [[4], [-1], [0, 0]])

@@ -15,23 +15,11 @@ from evovpo.errors import ProblemError
 from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.types import (
     Example,
-    Objective,
     ParentRole,
     Problem,
     Program,
     Rollout,
     Sampling,
-)
-
-SCORED = dataclasses.replace(
-    PROBLEM,
-    id="roots",
-    statement="Approximate the square root.",
-    parameters=("x",),
-    train=(),
-    heldout=(),
-    scorer_path="/nowhere/score.py",
-    objectives=(Objective("small", "closeness below 1"), Objective("large")),
 )
 
 

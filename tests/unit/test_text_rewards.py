@@ -10,8 +10,6 @@ from evovpo.judging.measure import JudgedAnswer, without_repeats
 from tests.support.benchmark_rows import eureqa, musique, toolrl, write_jsonl
 from trainer.domains import Domain, open_domain
 
-FOLDER = Path(__file__).parents[1]
-
 
 @pytest.fixture(scope="module")
 def domains(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Domain]:
