@@ -82,8 +82,8 @@ def main() -> None:
                             # A function: an expression would need `eval`, which the page forbids.
                             read = "() => !document.body.innerText.includes('reading')"
                             page.wait_for_function(read, timeout=120_000)
-                            few = few_colours(BytesIO(page.screenshot()))
-                            few.save(arguments.out / f"{name}-{size}-{scheme}.png", optimize=True)
+                            few = few_colours(BytesIO(page.screenshot())).convert("RGB")
+                            few.save(arguments.out / f"{name}-{size}-{scheme}.webp", lossless=True)
                         page.close()
                 browser.close()
             finally:

@@ -18,6 +18,7 @@ problems that report, `--choosing` over those by which settings were chosen, wit
 
 import argparse
 import contextlib
+import gzip
 import json
 import logging
 import multiprocessing
@@ -53,7 +54,7 @@ from evovpo.types import (
 
 MARKS = (100, 300, 1000)
 """Calls after which the best score is noted."""
-ROWS = Path(__file__).parents[2] / "docs" / "results" / "search-quality" / "rows.json"
+ROWS = Path(__file__).parents[2] / "docs" / "results" / "search-quality" / "rows.json.gz"
 _ONE_WAY = ("climb", "specialist", "explore", "combine", "fresh")
 _DRAWS = 2000
 """Bootstrap draws of an interval."""
@@ -245,15 +246,15 @@ def load(path: Path) -> Rows:
     """Return the rows of a file, none if there is none."""
     if not path.exists():
         return {}
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept = json.loads(gzip.decompress(path.read_bytes()))
     return {Job(*key.split("|")[:3], int(key.split("|")[3])): row for key, row in kept.items()}
 
 
 def save(path: Path, rows: Rows) -> None:
-    """Write the rows, sorted."""
+    """Write the rows, sorted and compressed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f'"{"|".join(map(str, job))}": {json.dumps(rows[job])}' for job in sorted(rows)]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    path.write_bytes(gzip.compress(("{\n" + ",\n".join(lines) + "\n}\n").encode(), mtime=0))
 
 
 def make(jobs: Sequence[Job], path: Path, processes: int) -> Rows:

@@ -74,7 +74,7 @@ def test_a_step_of_the_search_is_timed(run: Run) -> None:
 def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
     apart("page_pictures.py", "--out", tmp_path, "--only", "overview,training")
     sizes = ("wide-light", "wide-dark", "narrow-light", "narrow-dark")
-    names = {f"{view}-{size}.png" for view in ("overview", "training") for size in sizes}
+    names = {f"{view}-{size}.webp" for view in ("overview", "training") for size in sizes}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
@@ -102,13 +102,13 @@ def test_a_terminal_is_recorded(tmp_path: Path) -> None:
 
 
 def test_search_quality_ranks_arms_and_keeps_its_rows(run: Run, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.json"
+    rows = tmp_path / "rows.json.gz"
     small = ("--arms", "evovpo,hill", "--seeds", "1", "--processes", "1", "--rows", rows)
     found = json.loads(run("search_quality.py", "--json", "--picture", tmp_path / "x.png", *small))
     assert set(found["mean_rank"]) == {"evovpo", "hill"}
     for calls in ("100", "300", "1000"):
         assert sum(ranks[calls] for ranks in found["mean_rank"].values()) == pytest.approx(3.0, abs=0.01)
     assert (tmp_path / "x.png").stat().st_size > 1000
-    kept = rows.read_text(encoding="utf-8")
+    kept = rows.read_bytes()
     assert "minus hill" in run("search_quality.py", *small)  # at once, from its rows
-    assert rows.read_text(encoding="utf-8") == kept
+    assert rows.read_bytes() == kept
