@@ -1,7 +1,7 @@
 """Ways to ask: which programs a prompt shows, and for what. One function each.
 
-A way looks at the population and returns a plan, or None if it cannot be used yet. `islands.py` chooses the
-way of each ask; `shares.py` learns from their gains.
+A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies/islands.py`
+chooses the way of each ask; `shares.py` learns from their gains.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,6 @@ class View:
     """The island in turn."""
     failures: Failures
     standing: Standing
-
-    def home(self) -> Island:
-        """Return the island of the best program."""
-        return self.population.islands[self.population.home]
-
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
     """Improve the best program of the run, of equals the newest: (1+1) hill climbing with neutral drift."""
