@@ -32,7 +32,7 @@ from evovpo.page.export import document, packed
 from evovpo.page.read_api import Record
 from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import KCurve
-from evovpo.reports.text import BreakableName, counted, folded, plain_table, reward_text, right
+from evovpo.reports.text import counted, folded, plain_table, reward_text, right
 from evovpo.store import Store
 from evovpo.types import Json
 
@@ -135,9 +135,7 @@ def arms_table(results: Results) -> Table:
     for one, (*_, ended, solved, _, _, unlocked, best, _, _, _) in zip(results.arms, rows, strict=True):
         unseen = _solved_heldout(results, one)
         right_too = f"{unseen.mean:.1f} of {unseen.n}" if unseen else ""
-        shown.add_row(
-            BreakableName(short_label(one.arm, results.batch)), ended, solved, right_too, unlocked, best
-        )
+        shown.add_row(short_label(one.arm, results.batch), ended, solved, right_too, unlocked, best)
     return shown
 
 

@@ -1,4 +1,4 @@
-"""Progress of a batch: a bar for all of it and one for each run under way."""
+"""Progress of a batch."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from rich.console import Console
-from rich.progress import TaskID
 
 from evovpo.experiments.cell_runs import CellProgress, Work
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, TaskStarted
 from evovpo.reports.live import WorkBar
-from evovpo.reports.text import calls_text, printable, reward_text
+from evovpo.reports.text import calls_text
 from evovpo.store import CallTotals, RunRow
 
 _READ_SECONDS = 5.0
@@ -24,8 +23,7 @@ class _Cell:
     budget: int
     at: CellProgress = field(default_factory=CellProgress)
     is_ended: bool = False
-    bar: TaskID | None = None
-    """`None` if it is not under way."""
+    is_under_way: bool = False
 
 
 class BatchProgress(WorkBar):
@@ -62,37 +60,31 @@ class BatchProgress(WorkBar):
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
-                if cell.bar is None:
-                    name = printable(cell.problem)
-                    cell.bar = self._bars.add_task(name, total=cell.budget, figures="")
-            case TaskProgress() | TaskDone():
-                cell.at, cell.is_ended = message.value, isinstance(message, TaskDone)
+                cell.is_under_way = True
+            case TaskProgress():
+                cell.at = message.value
+            case TaskDone():
+                cell.at, cell.is_ended, cell.is_under_way = message.value, True, False
             case FailedTask():
+                cell.is_under_way = False
                 self._failed += 1
                 self._line(f"failed: {cell.problem}, run {message.name}: {message.reason}")
-        if cell.bar is not None and isinstance(message, TaskDone | FailedTask):
-            self._bars.remove_task(cell.bar)
-            cell.bar = None
-        if cell.bar is not None:
-            mean = cell.at.best_mean_reward
-            best = "" if mean is None else f"best {reward_text(mean)}"
-            self._bars.update(cell.bar, completed=cell.at.proposed, figures=best)
         self._show_all()
 
     def pause(self) -> None:
         """Read the sums over the running runs' requests at intervals."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_SECONDS:
             self._read_at = time.monotonic()
-            totals = self._totals(*(run for run, cell in self._cells.items() if cell.bar is not None))
+            totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))
             self._calls = calls_text(totals) if totals.calls else ""
 
     def _show_all(self) -> None:
         cells = self._cells.values()
-        work = self._bars.tasks[0]
         ended, solved = sum(one.is_ended for one in cells), sum(one.at.solved for one in cells)
-        work.description = f"{ended} of {len(cells)} runs ended, {solved} solved"
-        work.description += f", {self._failed} failed" * bool(self._failed)
-        waits = [one.at.waits for one in cells if one.bar is not None and one.at.waits][:1]
+        name = f"{ended} of {len(cells)} runs ended, {solved} solved"
+        name += f", {self._failed} failed" * bool(self._failed)
+        self._bars.tasks[0].description = name  # the estimate of the time left goes on
+        waits = [one.at.waits for one in cells if one.is_under_way and one.at.waits][:1]
         total = sum(one.at.proposed if one.is_ended else one.budget for one in cells)
         figures = ", ".join(filter(None, (self._calls, *waits)))
-        self.show(work.description, sum(one.at.proposed for one in cells), total, figures)
+        self.show(name, sum(one.at.proposed for one in cells), total, figures)

@@ -24,8 +24,6 @@ LINE_SECONDS = 30.0
 _SPEED_SECONDS = 3600.0
 """Time over which the speed is taken, long enough for slow models."""
 
-_ISLANDS_SHOWN = 8
-
 
 class _Bars(Progress):
     """Bars with something below them."""
@@ -167,11 +165,7 @@ class LiveProgress(WorkBar):
 
 
 def status_line(search: SearchState, rate: float) -> str:
-    """Return one line about a search: its best program, its speed in programs a second, its islands.
-
-    Of each island it holds what its best program comes to: rows passed, or the mean reward where there are
-    objectives instead, which a program seldom reaches in full.
-    """
+    """Return one line about a search: its best program, and its speed in programs a second."""
     is_by_example, total = search.problem.is_by_example, len(search.problem.objectives)
     has_score = search.problem.has_one_score
     figure = "{:.6g}".format if has_score else reward_text
@@ -186,12 +180,5 @@ def status_line(search: SearchState, rate: float) -> str:
             parts.append(f"{search.passed} of {total} examples")
         elif search.passed:
             parts.append(f"{search.passed} of {total} objectives at 1")
-    bests = [
-        str(max((sum(value >= 1.0 for value in m.rewards) for m in island.members), default=0))
-        if is_by_example
-        else figure(max((m.mean_reward for m in island.members), default=0.0))
-        for island in search.population.islands
-    ]
-    shown = " ".join(bests[:_ISLANDS_SHOWN]) + (" ..." if len(bests) > _ISLANDS_SHOWN else "")
-    parts += [f"{rate:.{0 if rate >= 1 else 2}f} programs/s", f"best by island {shown}"]
+    parts.append(f"{rate:.{0 if rate >= 1 else 2}f} programs/s")
     return ", ".join(parts)

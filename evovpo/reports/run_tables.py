@@ -16,7 +16,6 @@ from evovpo.judging.check import CheckReport
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.problem.openevolve.settings import Effect, OpenEvolveSettings
 from evovpo.reports.text import (
-    BreakableName,
     changes_view,
     folded,
     one_line,
@@ -164,9 +163,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
         is_unchecked = row.ending == "solved" and row.solved_heldout is None
         ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
         started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
-        table.add_row(
-            row.run, BreakableName(row.problem), ended, str(row.seed), str(row.evaluations), best, started
-        )
+        table.add_row(row.run, row.problem, ended, str(row.seed), str(row.evaluations), best, started)
     return table
 
 

@@ -2,12 +2,10 @@
 
 import ast
 import difflib
-from textwrap import wrap
 from typing import Any
 
 from rich import box
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.measure import Measurement
+from rich.console import Group, RenderableType
 from rich.syntax import Syntax
 from rich.table import Column, Table
 from rich.text import Text
@@ -94,20 +92,6 @@ def plain_table(*columns: str | Column, title: str | None = None) -> Table:
 def right(header: RenderableType, **settings: Any) -> Column:
     """Return a column of figures."""
     return Column(header, justify="right", **settings)
-
-
-class BreakableName:
-    """A table cell that breaks after hyphens and spaces, and inside a word only if necessary."""
-
-    def __init__(self, name: str) -> None:
-        self._name = printable(name)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        least = max(map(len, wrap(self._name, 1, break_long_words=False)), default=0)
-        return Measurement(least, len(self._name))
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text("\n".join(wrap(self._name, options.max_width)))
 
 
 def folded(header: RenderableType = "", **settings: Any) -> Column:

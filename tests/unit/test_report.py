@@ -205,9 +205,6 @@ def test_eighty_columns_cut_neither_run_nor_problem() -> None:
     assert "…" not in text
     assert "0123456789ab" in text
     assert "interrupted" in text
-    (line,) = (line for line in text.splitlines() if "0123456789ab" in line)
-    assert name.startswith(line.split()[1])
-    assert line.split()[1][-1] in "-/"
     assert "evaluations" in text
 
 
