@@ -1,4 +1,4 @@
-"""Pictures of measurements: before and after training, arms against the best-tuned GRPO, training curves.
+"""Pictures of measurements: figures against budgets, arms against a reference, training curves.
 
 Colours are those of Okabe and Ito (2008). Raises `ConfigError` where a picture cannot be written.
 """
@@ -19,9 +19,6 @@ from evovpo.reports.text import printable
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
-START_COLOUR = "#5B5B5B"
-"""The start model's, in every picture."""
-TRAINED_COLOUR = "#0072B2"
 _QUIET = "#C9C9C9"
 _DPI = 150
 MOST_BANDS = 4
@@ -41,42 +38,12 @@ class KCurve(NamedTuple):
         return [interval.mean for interval in self.intervals]
 
 
-class BeforeAfter(NamedTuple):
-    """One figure of the start model and of the trained one."""
-
-    panel: str
-    """Title of its panel."""
-    before: KCurve
-    after: KCurve
-    is_clear: tuple[bool, ...]
-    """For each k, whether the paired difference excludes zero; its mark is filled then."""
-
-
 class StepCurve(NamedTuple):
     """An arm's figure against the steps of its trainings."""
 
     label: str
     steps: Sequence[float]
     values: Sequence[float]
-
-
-def write_before_after(path: Path, panels: Sequence[BeforeAfter], *, title: str, note: str) -> None:
-    """Write one panel for each figure: start model and trained model against k, with bands."""
-    figure = new_figure(6.2 * len(panels), 4.9)
-    for index, (panel, first, second, is_clear) in enumerate(panels):
-        axes = figure.add_subplot(1, len(panels), index + 1)
-        for curve, colour, dashes in ((first, START_COLOUR, "--"), (second, TRAINED_COLOUR, "-")):
-            _draw_band(axes, curve, colour)
-            label = plain(curve.label)
-            axes.plot(curve.ks, curve.means, dashes, color=colour, linewidth=2, zorder=3, label=label)
-        _draw_marks(axes, first, START_COLOUR, "s", [True] * len(first.ks))
-        _draw_marks(axes, second, TRAINED_COLOUR, "o", is_clear)
-        _k_axis(axes, first.ks)
-        top = max(interval.high for curve in (first, second) for interval in curve.intervals)
-        axes.set_ylim(0, min(1.0, math.ceil(top * 10 + 0.3) / 10))  # the next tenth, and a little room
-        _legend(axes)
-        axes.set_title(plain(panel), loc="left", fontsize=12)
-    _finish(figure, path, title, note)
 
 
 def write_arms(

@@ -10,11 +10,9 @@ from evovpo.analysis.statistics import Interval
 from evovpo.errors import EvovpoError
 from evovpo.reports.pictures import (
     COLOURS,
-    BeforeAfter,
     KCurve,
     StepCurve,
     write_arms,
-    write_before_after,
     write_budgets,
     write_training,
 )
@@ -34,8 +32,8 @@ def has_colour(path: Path, colour: str) -> bool:
 
 
 def before_after(path: Path, title: str = "Before and after") -> None:
-    panel = BeforeAfter("best@k", curve("start", 0.2, 0.4, 0.5), curve("new", 0.3, 0.4, 0.4), (True,) * 3)
-    write_before_after(path, [panel, panel], title=title, note="9 problems")
+    curves = [curve("start", 0.2, 0.4, 0.5), curve("new", 0.3, 0.4, 0.4)]
+    write_budgets(path, {"best@k": curves, "pass@k": curves}, title=title, note="9 problems")
 
 
 def arms(path: Path, differences: list[KCurve]) -> None:

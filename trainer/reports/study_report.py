@@ -9,14 +9,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from evovpo.analysis.statistics import Interval
-from evovpo.experiments.break_even import PROBLEMS, UNITS, cost_per_solved
+from evovpo.experiments.break_even import UNITS
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
 from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
-from trainer.experiments.study import START, Study
+from trainer.experiments.study import Study
 from trainer.experiments.study_export import Export
 from trainer.experiments.study_results import StudyResults, budgets
+from trainer.reports.training import write_costs
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
 """The names of the columns, and rows."""
@@ -45,18 +46,17 @@ def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
 
     `solved_by_search` and `unlocked` (against the first reference, which unlocks nothing against itself) are
-    of the study's first strategy; under `by_strategy` are those of all.
+    of the study's first strategy; under `by_strategy` are those of all. On test tasks nothing is searched.
     """
     study = results.study
-    if study.test.tasks:
-        return _test_json(results)
     figures = {
         "study": study.name,
         "primary": study.primary,
         "problems": len(results.problems),
         "evaluations": study.evaluations,
         "reference": study.references[0],
-        "strategy": study.strategies[0].name,
+        "strategy": study.strategies[0].name if study.strategies else None,
+        "grid": results.tuning(),
         "arms": {arm.name: _arm_json(results, arm.name) for arm in study.arms},
         "comparisons": [_comparison_json(one) for one in results.comparisons],
         "strategies": [
@@ -76,7 +76,8 @@ def report_json(results: StudyResults) -> dict[str, Any]:
 
 def _arm_json(results: StudyResults, arm: str) -> dict[str, Any]:
     study, searched = results.study, results.searched(arm)
-    main, reference = study.strategies[0].name, study.references[0]
+    main, reference = next((one.name for one in study.strategies), ""), study.references[0]
+    trainings = results.trainings(arm)
     against = next((one for one in results.comparisons if (one.arm, one.reference) == (arm, reference)), None)
     by_strategy = {}
     for name, rows in searched.items():
@@ -92,6 +93,8 @@ def _arm_json(results: StudyResults, arm: str) -> dict[str, Any]:
         **by_strategy.get(main, {"solved_by_search": None, "unlocked": None}),
         "by_strategy": by_strategy,
         **_sampled(results.samples(arm)),
+        "training_tokens": float(np.mean([row["tokens"] for row in trainings])) if trainings else 0.0,
+        "diverged": sum(bool(row["diverged"]) for row in trainings),
         "missing": results.missing[arm],
     }
 
@@ -162,76 +165,6 @@ def _json(value: Any) -> Any:
         case list():
             return [_json(one) for one in value]
     return value
-
-
-def _test_json(results: StudyResults) -> dict[str, Any]:
-    """Return the figures of a study on test tasks; intervals as `mean`, `low`, `high`.
-
-    `minus_start` compares with the start model asked for single answers: independent sampling, the stronger
-    baseline; `minus_own_start` with the start model asked for what the arm is asked.
-    """
-    study = results.study
-    starts = {f"m = {arm.search_answers}": arm for arm in study.arms if arm.model == START}
-    single = min(starts.values(), key=lambda arm: arm.search_answers)
-    pairs = {(one.arm, one.reference): one.at_k for one in results.comparisons}
-    arms: dict[str, Any] = {}
-    for arm in study.arms:
-        if arm.arm is None:
-            continue
-        references = {"minus_start": single.name, "minus_grpo": "grpo"}
-        if own := starts.get(f"m = {arm.search_answers}"):
-            references["minus_own_start"] = own.name
-        arms[arm.name] = {
-            **_test_figures(results, arm.name),
-            "logs": [row["log"] for row in results.trainings(arm.name)],
-            **{
-                key: _rounded(pairs[arm.name, reference])
-                for key, reference in references.items()
-                if (arm.name, reference) in pairs
-            },
-        }
-    return {
-        "settings": {
-            "budget": dict(study.training),
-            "learning_rates": list(study.tuning.learning_rates),
-            "kls": list(study.tuning.kls),
-            "seeds": study.seeds,
-            "validation_tasks": study.tuning.tasks,
-            "test_tasks": study.test.tasks,
-            "ks": list(study.ks),
-            "start": str(study.start),
-        },
-        "ks": list(study.ks),
-        "primary": study.primary,
-        "break_even": [one._asdict() for one in results.break_even()],
-        "grid": results.tuning(),
-        "start": {name: _test_figures(results, arm.name) for name, arm in starts.items()},
-        "arms": arms,
-        "verdict": results.verdict(),
-    }
-
-
-def _test_figures(results: StudyResults, arm: str) -> dict[str, Any]:
-    rows, samples = results.trainings(arm), results.samples(arm)
-    sampled = _sampled(samples)
-    return {
-        **_rounded(results.at_k(arm)),
-        **{name: sampled[name] for name in ("diversity", "hypervolume", "distinct_share")},
-        "tokens": float(np.mean([row["tokens"] for row in rows])) if rows else 0.0,
-        "steps": float(np.mean([row["steps"] for row in rows])) if rows else 0.0,
-        "measured_tokens": 0.0 if samples is None else samples.of_a_seed("tokens"),
-        "diverged": sum(bool(row["diverged"]) for row in rows),
-    }
-
-
-def _rounded(at_k: Mapping[str, Mapping[int, Interval | Difference]]) -> dict[str, Any]:
-    return {
-        figure: {
-            str(k): {name: round(getattr(_interval(one), name), 5) for name in ("mean", "low", "high")}
-            for k, one in by_k.items()
-        }
-        for figure, by_k in _with_json_names(at_k).items()
-    }
 
 
 def _interval(found: Interval | Difference) -> Interval:
@@ -444,11 +377,8 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         title = f"Problems solved with one seed, of {len(results.problems)}"
         write_budgets(path, panels, title=title, note=note)
         yield path
-    if costs := _cost_curves(results):
-        path = folder / "cost-per-solved.png"
-        note = "Training and tuning included; a search counts until it has solved its problem."
-        title = "Cost per solved problem"
-        write_budgets(path, costs, title=title, note=note, budget="problems searched", is_cost=True)
+    path = folder / "cost-per-solved.png"
+    if write_costs(path, {f"{strategy}: {unit}": one for (strategy, unit), one in results.costs().items()}):
         yield path
     logs: dict[str, tuple[str, list[Any]]] = {}  # arms may share their trainings
     for arm in results.study.arms:
@@ -475,19 +405,6 @@ def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
                 curve = KCurve(arm.name, tuple(budgets(arm.evaluations)), _solved_curve(rows))
                 panels.setdefault(strategy, []).append(curve)
     return panels
-
-
-def _cost_curves(results: StudyResults) -> dict[str, list[KCurve]]:
-    """Return by strategy and unit what a solved problem costs, against the problems that are searched."""
-    return {
-        f"{strategy}: {unit.replace('_', ' ')}": [
-            KCurve(arm, PROBLEMS, cost_per_solved(spent))
-            for arm, spent in by_arm.items()
-            if spent.solved_S_T.any()
-        ]
-        for (strategy, unit), by_arm in results.costs().items()
-        if any(spent.solved_S_T.any() for spent in by_arm.values())
-    }
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from rich.console import Group
@@ -15,7 +15,7 @@ from evovpo.analysis.statistics import Interval, bootstrap_interval
 from evovpo.errors import ConfigError
 from evovpo.experiments.break_even import PROBLEMS, ArmCosts, cost_per_solved
 from evovpo.experiments.intervals import mean
-from evovpo.reports.pictures import BeforeAfter, KCurve, write_before_after, write_budgets
+from evovpo.reports.pictures import KCurve, write_budgets
 from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, TrainingStep
@@ -121,30 +121,35 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _panels(
-    before: ProbeResult, after: ProbeResult, names: tuple[str, str]
-) -> Iterator[tuple[BeforeAfter, dict[int, Interval]]]:
-    """Yield best@k and pass@k of two versions, with after minus before by k, paired over the problems."""
+class _Panel(NamedTuple):
+    """A figure of two versions by k, with after minus before, paired over the problems."""
+
+    title: str
+    before: KCurve
+    after: KCurve
+    differences: tuple[Interval, ...]
+
+
+def _panels(before: ProbeResult, after: ProbeResult, names: tuple[str, str]) -> Iterator[_Panel]:
+    """Yield best@k and pass@k of two versions."""
     if before.problems != after.problems:
         raise ConfigError(
             f"one probe holds {len(after.problems)} problems and the other {len(before.problems)}; expected "
             "the same ones in the same order: probe both versions with the same problems"
         )
-    ks = [k for k in before.ks if k in after.ks]
+    ks = tuple(k for k in before.ks if k in after.ks)
     for title, figure in (
         ("best@k: best mean reward of k answers", "best_at_k"),
         ("pass@k: one of k answers is right on all rows", "pass_at_k"),
     ):
-        pairs = zip(ks, after.values(figure, ks).T, before.values(figure, ks).T, strict=True)
-        differences = {
-            k: bootstrap_interval([one], [other], np.random.default_rng(0)) for k, one, other in pairs
-        }
-        first, second = (
-            KCurve(name, tuple(ks), tuple(mean(column) for column in found.values(figure, ks).T))
-            for name, found in zip(names, (before, after), strict=True)
+        old, new = (found.values(figure, ks).T for found in (before, after))
+        differences = (
+            bootstrap_interval([one], [other], np.random.default_rng(0))
+            for one, other in zip(new, old, strict=True)
         )
-        is_clear = tuple(one.is_clear for one in differences.values())
-        yield BeforeAfter(title, first, second, is_clear), differences
+        first, second = (tuple(map(mean, values)) for values in (old, new))
+        curves = KCurve(names[0], ks, first), KCurve(names[1], ks, second)
+        yield _Panel(title, *curves, tuple(differences))
 
 
 def before_after_table(
@@ -155,11 +160,10 @@ def before_after_table(
     A difference whose 95 % interval excludes zero is bold. Raises `ConfigError` for probes of other problems.
     """
     tables = []
-    for panel, differences in _panels(before, after, names):
+    for title, first, second, differences in _panels(before, after, names):
         difference_head = right("difference [95 % interval]", no_wrap=True)
-        table = plain_table(*map(right, ("k", *names)), difference_head, title=panel.panel)
-        means = zip(panel.before.means, panel.after.means, strict=True)
-        for (k, difference), pair in zip(differences.items(), means, strict=True):
+        table = plain_table(*map(right, ("k", *names)), difference_head, title=title)
+        for k, *pair, difference in zip(first.ks, first.means, second.means, differences, strict=True):
             style = ("bold green" if difference.mean > 0 else "bold red") if difference.is_clear else ""
             table.add_row(str(k), *(f"{value:.3f}" for value in pair), Text(f"{difference:+.3f}", style))
         tables.append(table)
@@ -170,36 +174,33 @@ def before_after_table(
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
     """Write best@k and pass@k of two versions against k, with 95 % bands over the problems.
 
-    Marks of the second are filled where the paired difference, which tells two versions apart, has a 95 %
-    interval that excludes zero. Raises `ConfigError` for probes of other problems and an unwritable file.
+    Raises `ConfigError` for probes of other problems and an unwritable file.
     """
-    panels = [panel for panel, _ in _panels(before, after, ("start model", "trained"))]
-    write_before_after(
-        path,
-        panels,
-        title="Before and after training, on problems outside the training",
-        note=f"{_what_was_measured(before, after)} Bands: 95 % bootstrap over problems. Filled circles: "
-        "the 95 % interval of the paired difference excludes zero.",
-    )
+    found = _panels(before, after, ("start model", "trained"))
+    panels = {one.title: [one.before, one.after] for one in found}
+    title = "Before and after training, on problems outside the training"
+    note = f"{_what_was_measured(before, after)} Bands: 95 % bootstrap over problems."
+    write_budgets(path, panels, title=title, note=note, budget="k, answers drawn")
 
 
-def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> None:
-    """Write what a solved problem costs against the number of problems, the training included, by unit.
+def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> bool:
+    """Write what a solved problem costs against the number of problems, the training included, by panel.
 
-    A model that solves nothing has no curve. Raises `ConfigError` for an unwritable file.
+    An arm that solves nothing has no curve. Returns whether a panel has one; without any nothing is written.
+    Raises `ConfigError` for an unwritable file.
     """
-    panels = {
-        unit.replace("_", " "): [
-            KCurve(name, PROBLEMS, cost_per_solved(one))
-            for name, one in by_arm.items()
-            if one.solved_S_T.any()
-        ]
-        for unit, by_arm in spent.items()
-    }
-    if all(panels.values()):
-        note = "Searches, trainings and guards included."
+    panels = {}
+    for panel, by_arm in spent.items():
+        solving = {name: one for name, one in by_arm.items() if one.solved_S_T.any()}
+        if solving:
+            panels[panel.replace("_", " ")] = [
+                KCurve(name, PROBLEMS, cost_per_solved(one)) for name, one in solving.items()
+            ]
+    if panels:
+        note = "All that came before is included: searches, trainings, their tuning and guards."
         title = "Cost per solved problem"
         write_budgets(path, panels, title=title, note=note, budget="problems", is_cost=True)
+    return bool(panels)
 
 
 def _what_was_measured(before: ProbeResult, after: ProbeResult) -> str:
