@@ -59,8 +59,8 @@ class UpdateConfig(Section):
 class DataConfig(Section):
     """The groups to train on."""
 
-    rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Join groups of the same prompt up to this number of rollouts, for runs with few rollouts per prompt."""
+    gone: ClassVar[Mapping[str, str]] = {"rollouts": "search with search.rollouts=8 instead"}
+
     staleness_limit: Count = 4
     """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
 

@@ -22,7 +22,6 @@ from trainer.learning.stored_groups import (
     Skip,
     TrainingGroup,
     has_spread,
-    joined,
     read_run,
     skip_reason,
     version_distance,
@@ -148,29 +147,6 @@ def test_a_group_of_two_judged_rollouts_with_logprobs_is_trained_on() -> None:
 
 def test_single_answers_are_trained_on_by_the_default_objective() -> None:
     assert skip_reason(group([[HALF], [ONES]]), reader(ObjectiveConfig().name)) is None
-
-
-def test_groups_of_one_prompt_and_policy_are_joined_up_to_a_size() -> None:
-    def one(reward: Rewards, sequence: int, *, text: str = "ab", version: int = 0) -> Group:
-        found = group([[reward]], versions=[version])
-        messages = (Message("user", text),)
-        return dataclasses.replace(
-            found, prompt=dataclasses.replace(found.prompt, id=f"p{sequence}", messages=messages)
-        )
-
-    groups = [
-        one(HALF, 0),
-        one(ONES, 1, text="another"),
-        one(ONES, 2),
-        one(ZEROS, 3, version=1),
-        one(ONES, 4),
-    ]
-    assert joined(groups, 0) == groups
-    found = joined(groups, 2)
-    assert [one.prompt.id for one in found] == ["p0", "p1", "p3", "p4"]
-    assert found[0].rewards_G_M_D == ((HALF,), (ONES,))
-    assert [len(field) for field in (found[0].rollouts, found[0].valid_G, found[0].programs_G_M)] == [2, 2, 2]
-    assert [len(group.rollouts) for group in joined(groups, 3)] == [3, 1, 1]
 
 
 def changed(found: Group, **changes: object) -> Group:

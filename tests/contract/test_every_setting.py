@@ -120,7 +120,6 @@ SEEN_IN_TRAINING: dict[str, tuple[str, str]] = {
     "update.lora_rank": (RETRAIN, "test_an_adapter_is_trained_published_and_trained_on"),
     "update.groups_per_step": (DATA, "test_each_pass_takes_every_group_once_in_steps_of_nearly_equal_size"),
     "update.passes": (DATA, "test_each_pass_takes_every_group_once_in_steps_of_nearly_equal_size"),
-    "data.rollouts": (DATA, "test_every_group_of_a_run_is_used_or_counted_under_one_reason"),
     "data.staleness_limit": (RETRAIN, "test_groups_of_versions_too_far_away_are_left_out"),
     "imitate.share": (
         "integration/test_loop.py", "test_searches_of_a_loop_that_imitates_do_not_see_validation_rows"

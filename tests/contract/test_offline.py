@@ -230,7 +230,7 @@ def test_bfloat16_is_near_float32() -> None:
 # ---------------------------------------------------------------- advantages of tokens
 
 
-def test_the_rate_grows_over_the_warm_up_and_carried_moments_do_not_change_it() -> None:
+def test_the_rate_grows_over_the_warm_up() -> None:
     def moved(updater: Updater) -> float:
         before = [p.detach().clone() for p in updater.model.parameters()]
         updater.update(rollouts())
@@ -241,10 +241,6 @@ def test_the_rate_grows_over_the_warm_up_and_carried_moments_do_not_change_it() 
     updater = Updater(tiny_model(), settings)
     # The first step of AdamW is the rate itself, in every weight that has a gradient.
     assert moved(updater) == pytest.approx(1e-3 / 4, rel=1e-3)
-    after = Updater(tiny_model(), settings.changed(learning_rate=4e-3, warmup_steps=0))
-    after.load_moments(updater.state_dict()["optimizer"])
-    # Not the first step of an optimiser any more, and not at the rate that the moments came with.
-    assert 1e-3 < moved(after) <= 4e-3 * 1.01
 
 
 def test_texts_to_imitate_have_their_share_of_the_gradient() -> None:

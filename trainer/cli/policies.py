@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evovpo.proposers.policy_server import VLLMServer
     from trainer.loop.training_plan import TrainingPlan
 
-_NEEDED = ("torch", "transformers", "peft", "tensorboard")
+_NEEDED = ("torch", "transformers", "peft")
 
 Objective = Annotated[
     str | None, option("NAME", "Training objective: how rewards become advantages.", default="vpo-at-k")

@@ -62,11 +62,7 @@ class Updater:
         """Continue where `state_dict` was taken."""
         self.model.load_state_dict(state["model"], strict=False)  # what is not trained is not there
         self._made = state["made"]
-        self.load_moments(state["optimizer"])
-
-    def load_moments(self, state: dict[str, Any]) -> None:
-        """Take over the optimiser's state of an earlier training of the same weights, but for its rate."""
-        self._optimizer.load_state_dict(state)
+        self._optimizer.load_state_dict(state["optimizer"])
 
     def update(
         self,

@@ -48,8 +48,7 @@ class Skip(StrEnum):
 
 
 _REMEDIES = {
-    Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual), or join groups of the same "
-    "prompt with data.rollouts=8",
+    Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual)",
     Skip.FEW_ROLLOUTS: "lower objective.k, or search with more search.rollouts",
     Skip.ANSWERS: "choose an objective of sets, such as vpo-at-k, or search with search.answers=1",
     Skip.ONE_ANSWER: f"the objective {ONE_ANSWER_ADVICE}",
@@ -114,8 +113,6 @@ class GroupReader(NamedTuple):
     versions: Mapping[int, PolicyVersion]
     start_version: int
     staleness_limit: int
-    joined_rollouts: int | None = None
-    """Groups of the same prompt are joined up to this number of rollouts."""
 
 
 def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
@@ -135,7 +132,6 @@ def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
         through = group.prompt.id
         if through == part.through:
             break
-    found = joined(found, reader.joined_rollouts)
     total = len(found)
     for group in found:
         reason = skip_reason(group, reader)
@@ -153,32 +149,6 @@ def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
         raise TrainingError(f"run {part.run_id} cannot be trained on: {nothing_left(total, skipped)}")
     faulty = sum(not is_valid for read in groups for is_valid in read.judged.valid_G)
     return RunData(part.run_id, through, total, tuple(groups), tuple(alike), skipped, faulty)
-
-
-def joined(groups: Sequence[Group], rollouts: int | None) -> list[Group]:
-    """Return the groups; groups of the same prompt and policy are joined up to a number of rollouts.
-
-    A joined group stands where its first part stood.
-    """
-    found: list[Group] = []
-    places: dict[tuple[object, ...], int] = {}
-    for group in groups:
-        written_by = frozenset((one.policy_version, one.sampling) for one in group.rollouts)
-        key = (group.prompt.messages, written_by)
-        place = places.get(key)
-        if place is None or rollouts is None or len(found[place].rollouts) >= rollouts:
-            places[key] = len(found)
-            found.append(group)
-            continue
-        first = found[place]
-        found[place] = Group(
-            first.prompt,
-            first.rollouts + group.rollouts,
-            first.rewards_G_M_D + group.rewards_G_M_D,
-            first.valid_G + group.valid_G,
-            first.programs_G_M + group.programs_G_M,
-        )
-    return found
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:

@@ -5,8 +5,6 @@ of steps made and `Updater.state_dict`; all other state (order of groups, weight
 seed and the step. Without a checkpoint only time is lost.
 """
 
-import contextlib
-import dataclasses
 import io
 import shutil
 import time
@@ -41,20 +39,16 @@ _WARMUP_STEPS = 3
 """First steps of a training, in which the learning rate grows."""
 CHECKPOINT_STEPS = 10
 """Steps between two checkpoints."""
-MOMENTS_FILE = "moments.pt"
-"""File in the folder of a training: the final state of the optimiser, which a later training continues."""
 
 
 def make_steps(
     store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
 ) -> None:
-    """Make the steps that are left, each with its row, its curves and, now and then, a checkpoint.
+    """Make the steps that are left, each with its row and, now and then, a checkpoint.
 
     Raises `TrainingError` if the logged log-probabilities are not those of the version that they name,
     `DivergedError` if the loss is not finite.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     _check_logprobs(plan, trained.model)
     settings = plan.config.update
     update = UpdateSettings(
@@ -63,27 +57,16 @@ def make_steps(
     updater = Updater(trained.model, update, trained.reference)
     checkpoint = latest_checkpoint(folder / "checkpoints")
     done = 0
-    before = folder.parent / (plan.start.config_hash or "none") / MOMENTS_FILE
     if checkpoint is not None:
         done, state = checkpoint
         updater.load_state_dict(state)
-    elif before.is_file():
-        with contextlib.suppress(ValueError):  # of other weights: an adapter, or all in place of one
-            updater.load_moments(torch.load(before, map_location="cpu", weights_only=True))
     watch.planned(plan, done)
-    curves = folder / "tensorboard"
-    with writing(curves, is_kept=True), SummaryWriter(curves, purge_step=done) as writer:
-        for number in range(done, len(plan.steps)):
-            step = _make_step(updater, plan, number, trained.tokenizer)
-            store.add_training_step(step)
-            for name, value in dataclasses.asdict(step).items():
-                if name not in ("training_id", "step"):
-                    writer.add_scalar(name, value, number)
-            if (number + 1) % CHECKPOINT_STEPS == 0 or number + 1 == len(plan.steps):
-                save_checkpoint(folder / "checkpoints", number + 1, updater.state_dict())
-            watch.stepped(step)
-    with writing(folder / MOMENTS_FILE), written_whole(folder / MOMENTS_FILE) as partial:
-        torch.save(updater.state_dict()["optimizer"], partial)
+    for number in range(done, len(plan.steps)):
+        step = _make_step(updater, plan, number, trained.tokenizer)
+        store.add_training_step(step)
+        if (number + 1) % CHECKPOINT_STEPS == 0 or number + 1 == len(plan.steps):
+            save_checkpoint(folder / "checkpoints", number + 1, updater.state_dict())
+        watch.stepped(step)
     ends = _rows(plan) or [text for step in plan.steps for text in step.texts][:_CHECKED_ROWS]
     behind = -_differences(plan, trained.model, ends)
     if not (behind.exp() - behind - 1).mean().isfinite():  # the KL term, and nan where a log-probability is
@@ -189,16 +172,12 @@ def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
 
 
 @contextmanager
-def writing(path: Path, *, is_kept: bool = False) -> Iterator[None]:
-    """Turn a failure to write a file or folder into one `TrainingError`; what is there of it is removed.
-
-    Unless it `is_kept`: then what was written before stays.
-    """
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failure to write a file or folder into one `TrainingError`; what is there of it is removed."""
     try:
         yield
     except (OSError, SafetensorError) as error:
-        if not is_kept:
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise TrainingError(
             f"{path} cannot be written ({error}): make room, or mend what else it is, and give the same "
             "command again; the training continues from its last checkpoint"

@@ -116,7 +116,6 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         versions=versions,
         start_version=start.number,
         staleness_limit=config.data.staleness_limit,
-        joined_rollouts=config.data.rollouts,
     )
     data = () if imitate == 1 else tuple(read_run(store, part, reader) for part in parts)
     groups = [group for one in data for group in one.groups]
