@@ -59,6 +59,7 @@ trainer = VPOTrainer(
         num_generations=4,
         max_completion_length=12,
         learning_rate=1e-3,
+        beta=0.0,
         use_cpu=True,
         report_to="none",
     ),

@@ -10,9 +10,7 @@ all that reaches into TRL) replaces the advantages. A `TrainingError` says so if
 anonymous use to Hugging Face when a trainer is made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
-import contextlib
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,8 +116,8 @@ class VPOTrainer(HookedTrainer):
         )
         trainer.train()
 
-    `model` may also be a model in memory; `processing_class` then is its tokenizer, and the KL term holds on
-    to the weights that it has now.
+    `model` may also be a model in memory with `processing_class`, its tokenizer; for a KL term it must be a
+    folder or a name, from which TRL reads the start model, or have an adapter.
 
     Every argument of `GRPOTrainer` but `reward_funcs` and `rollout_func` works as there. A rollout whose
     judgement is None counts in no mean and its tokens neither in the loss nor in its denominator.
@@ -157,18 +155,17 @@ class VPOTrainer(HookedTrainer):
         )
         self._config = args
         self._generations = (-1, 0)
-        with _in_folder(model) if args.beta else contextlib.nullcontext():
-            super().__init__(
-                model=model,
-                reward_funcs=self._judge,
-                args=args,
-                train_dataset=train_dataset,
-                **others,
+        has_adapter = others.get("peft_config") is not None or hasattr(model, "peft_config")
+        if args.beta and not isinstance(model, str) and not has_adapter:
+            raise ConfigError(
+                "the KL term needs the start model, which TRL reads from a folder or the hub; give its "
+                "folder or name as model, or set beta=0"
             )
+        super().__init__(
+            model=model, reward_funcs=self._judge, args=args, train_dataset=train_dataset, **others
+        )
         if len(self.reward_funcs) != 1:
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
-        if self.ref_model is not None and not isinstance(model, str):
-            self._check_reference()
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
         """Return the batch with the objective's advantages in the place of TRL's."""
@@ -226,35 +223,6 @@ class VPOTrainer(HookedTrainer):
             "easier prompts or more rollouts, or continue with --set check_first_batch=false.\n"
             f"Prompt:\n{asked[-1500:]}\nCompletion:\n{said[:1500]}"
         )
-
-    def _check_reference(self) -> None:
-        """Refuse a model whose weights are not those of the folder that TRL read the KL reference from."""
-        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            return
-        model, reference = (self.accelerator.unwrap_model(each) for each in (self.model, self.ref_model))
-        start = reference.state_dict()
-        for name, value in model.state_dict().items():
-            if name not in start or not torch.equal(value, start[name].to(value.device)):
-                raise ConfigError(
-                    "the KL term needs the start model, which TRL reads from "
-                    f"{model.config._name_or_path!r}, and {name} differs there from the model given; "
-                    "save the model and give its folder, or set beta=0"
-                )
-
-
-@contextlib.contextmanager
-def _in_folder(model: Any) -> Iterator[None]:
-    """Give a model that came from no folder one for a while: TRL reads the KL reference from there."""
-    if isinstance(model, str) or model.config._name_or_path:
-        yield
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        model.config._name_or_path = folder
-        try:
-            yield
-        finally:
-            model.config._name_or_path = ""
 
 
 def _weights(args: VPOConfig, components: int) -> Floats:

@@ -102,8 +102,14 @@ def plan_loop(
     search = search.changed(search={"rollouts": search.search.rollouts or 8})  # groups, whoever proposes
     if search.search.rollouts == 1:
         raise ConfigError("search.rollouts is 1; a group to train on needs 2 or more; raise it")
-    if any(expression_fault(problem) for problem in problems):
-        _check_one_model(problems, search)
+    faults = {problem.id: fault for problem in problems if (fault := expression_fault(problem))}
+    if faults and search.proposer.name == "local":
+        listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+        raise ConfigError(
+            f"a loop trains one model, and the built-in one does not write for all of these problems "
+            f"({listed}); name problems on strings"
+        )
+    if faults:
         return Loop(tuple(problems[:limit]) * searches, (), search, train)
     if len(problems) == 1:
         return Loop(tuple(problems) * searches, generated_problems(train.probe.problems), search, train)
@@ -111,14 +117,3 @@ def plan_loop(
     if train.imitate.share:
         searched = tuple(map(with_validation, searched))
     return Loop(searched[:limit] * searches, held_out, search, train, guarded=guarded)
-
-
-def _check_one_model(problems: Sequence[Problem], search: Config) -> None:
-    """Raise `ConfigError` unless the built-in model, where it is the one, writes for all problems."""
-    faults = {problem.id: expression_fault(problem) for problem in problems}
-    if search.proposer.name == "local" and any(faults.values()):
-        listed = "; ".join(f"{name}: {fault}" for name, fault in faults.items() if fault)
-        raise ConfigError(
-            f"a loop trains one model, and the built-in one does not write for all of these problems "
-            f"({listed}); name problems on strings"
-        )

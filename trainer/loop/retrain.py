@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.errors import DivergedError, FileHeldError, TrainingError
-from evovpo.files import hold, write_json
+from evovpo.files import hold
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
@@ -25,11 +25,8 @@ from trainer.learning.stored_groups import RunSpan
 from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
 from trainer.loop.probe import cpu_seconds
 from trainer.loop.publish import publish_policy, serve_policy
-from trainer.loop.steps import make_steps, writing
+from trainer.loop.steps import make_steps
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan, make_plan
-
-TARGETS_FILE = "targets.json"
-"""In the folder of a training: the programs that it imitated, each with its run and its source."""
 
 
 class RetrainResult(NamedTuple):
@@ -88,7 +85,6 @@ def retrain(
             cpu = time.process_time()
             trained = _train(store, plan, folder, watch)
             cpu = time.process_time() - cpu
-            _write_targets(folder / TARGETS_FILE, plan)
             steps = store.training_steps(plan.training.id)
             metrics = {
                 "steps": float(len(steps)),
@@ -192,14 +188,6 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
         store.add_policy_event(event)
         raise DivergedError(f"{error}. Policy version {plan.start.number} is still served") from error
     return trained._replace(model=trained.model.cpu())
-
-
-def _write_targets(path: Path, plan: TrainingPlan) -> None:
-    """Store the imitated programs and their sources with a training."""
-    rows = [target._asdict() | {"rows": len(target.rows)} for target in plan.targets.found]
-    if rows:
-        with writing(path):
-            write_json(path, rows)
 
 
 def _serve(
