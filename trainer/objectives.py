@@ -79,13 +79,12 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return `[G]`: the mean value of the sets of k rollouts that hold each one, of a set its best join's.
+    """Return `[G]`: for each rollout the mean value of the sets of k that hold it, each worth its best join.
 
-    A join of two answers is worth the mean over components of the better one (of an answer with itself: its
-    own mean), which is what a search makes of two programs and a condition. The mean over the rollouts is an
-    unbiased estimate of what k rollouts are worth, as that of `max_at_k` is. All sets count where there are
-    up to `LISTED_SETS`; else some are drawn from `rng`, so that each rollout is in equally many, about.
-    Rollouts of equal rewards get the same. Raises `ConfigError` unless 1 ≤ k ≤ G.
+    A join of two answers is worth the mean over components of the better one, which is what a search makes
+    of two programs and a condition. The mean over the rollouts is an unbiased estimate of what k rollouts are
+    worth. All sets count where there are up to `LISTED_SETS`; otherwise about `DRAWN_SETS` are drawn from
+    `rng`. Rollouts of equal rewards get the same. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
     padded = _padded(rewards)
     n, answers, components = padded.shape
@@ -149,9 +148,8 @@ def advantages(
     """Return the advantages `[G]` of one group.
 
     `valid` (G, booleans) takes rollouts out of the group, for example after a sandbox fault: they count
-    in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `rng` is drawn from
-    only by objectives with random weightings, once for the whole group. `settings` are those of
-    `ObjectiveConfig`; an objective ignores those that it does not read, so that arms can share them.
+    in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `settings` are those of
+    `ObjectiveConfig`; an objective ignores those that it does not read.
 
     Raises `ConfigError` for an unknown objective or setting, a one-answer objective given more than one
     answer, or a budget k that the group cannot estimate; `ValueError` for rewards that are not
@@ -240,8 +238,7 @@ def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """ROSA (GX-Chen et al. 2026) with R = w·r: E_w [max_j w·r_j − max_{j≠i} w·r_j], then z-scores.
 
-    It is the case k = G of `vpo-at-k`. Less its mean over the group it is G − 1 times the max@k transform
-    with k = G − 1, whose sets leave out one rollout each: so much the z-scores share.
+    It is the case k = G of `vpo-at-k`: but for the mean and a factor, the max@k transform with k = G − 1.
     """
     best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]

@@ -1,13 +1,9 @@
 """On-policy training with TRL.
 
-`VPOTrainer` is TRL's `GRPOTrainer` with two differences: a reward function returns the reward vectors of all
-answers of a completion instead of one number, and the advantages come from `trainer.objectives`. Generation,
-loss, optimiser, logging, checkpoints, PEFT, vLLM and several processes are TRL's own. Training from logs is
-in `trainer/learning/policy_update.py`; both share the objectives, and a test holds their gradients together.
-
-How it is built on TRL: the reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`,
-all that reaches into TRL) replaces the advantages. A `TrainingError` says so if TRL changed. TRL reports
-anonymous use to Hugging Face when a trainer is made, unless HF_HUB_DISABLE_TELEMETRY=1 is set.
+`VPOTrainer` is TRL's `GRPOTrainer` with two differences: its reward function returns reward vectors, one for
+each answer of a completion, and the advantages come from `trainer.objectives`. All else is TRL's own. The
+reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`) replaces the advantages.
+TRL reports anonymous use to Hugging Face unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,17 +38,10 @@ _TRAIN, _EVALUATE, _FIGURES = range(3)
 class VPOConfig(GRPOConfig):
     """TRL's `GRPOConfig` with the objective; arms of a comparison differ in `objective` alone.
 
-    Settings that an objective does not read are ignored, so that arms can share them. Defaults that differ
-    from TRL's: `beta` 1e-3 and `delta` 3 as in VPO's code (delta is its dual clip); no
-    `use_bias_correction_kl`, so that the KL term is the plain k3 estimate of VPO's code and of
-    `trainer/learning/policy_update.py` (TRL multiplies it by the importance ratio, another gradient even
-    on-policy); mixed precision, gradient checkpointing and pinned memory only where there is an accelerator.
-    One of TRL's needs a thought: `learning_rate` 1e-6, falling linearly, suits large models, not those made
-    from scratch.
-
-    `loss_type` "dapo", TRL's default, is the token mean over the batch: exact under gradient accumulation,
-    because it divides by the tokens of the whole batch ("bnpo" averages means of unequal parts). When one
-    batch serves several optimiser steps it divides by the mean of their tokens, so all tokens weigh alike.
+    Settings that an objective does not read are ignored. Defaults that differ from TRL's: `beta` 1e-3 and
+    `delta` 3 as in VPO's code (delta is its dual clip); no `use_bias_correction_kl`, so that the KL term is
+    the plain k3 estimate of VPO's code; mixed precision, gradient checkpointing and pinned memory only where
+    there is an accelerator. `learning_rate` 1e-6, falling linearly, suits large models only.
 
     Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for an
     objective of single answers, or a setting of TRL that the objective replaces.
@@ -122,11 +111,10 @@ class VPOTrainer(HookedTrainer):
     Every argument of `GRPOTrainer` but `reward_funcs` and `rollout_func` works as there. A rollout whose
     judgement is None counts in no mean and its tokens neither in the loss nor in its denominator.
 
-    Weightings derive from `args.seed`, the optimiser step and the place of the group in its batch, so every
-    process draws the same; evaluations draw the same ones each time. Figures beside TRL's, per log:
-    `set_score`, `pool_score` (of all answers of a group), `mean_reward`, `pass_rate`, `diversity`,
-    `zero_spread_share` (groups that taught nothing) and `faults` (rollouts that left their group). TRL's
-    own `reward` is the set score under one set of weightings that never changes.
+    Weightings derive from `args.seed`, the optimiser step and the place of the group in its batch;
+    evaluations draw the same ones each time. Figures besides TRL's: those of `GroupFigures`,
+    `zero_spread_share` (groups that taught nothing) and `faults` (rollouts that left their group). TRL's own
+    `reward` is the set score under weightings that never change.
 
     Raises `ConfigError` for arguments that cannot be trained on, also while training if the reward function
     breaks its contract; `TrainingError` if TRL no longer works as this class expects.

@@ -1,10 +1,9 @@
 """Chooses programs of searches as targets to imitate, and the prompts for them.
 
 For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
-whole front is taught and not one winner. A target is an answer to prompts in the search's own format that
-show only rows on which it is right; the sides of a join are targets too, each under its own rows, because a
-model that writes whole branches only leaves nothing to join. Where a search asks for several answers, those
-that are next best on these rows follow in the same completion. Nothing here reads held-out rows.
+whole front is taught. A target is an answer to prompts in the search's own format that show only rows on
+which it is right; the sides of a join are targets too, each under its own rows. Where a search asks for
+several answers, those that are next best on these rows follow. Nothing here reads held-out rows.
 """
 
 from collections import Counter
@@ -179,7 +178,7 @@ def choose(
 
 
 def with_validation(problem: Problem) -> Problem:
-    """Return a problem whose searches do not see a quarter of its training rows: those are for validation.
+    """Return a problem with a quarter of its training rows set aside for validation.
 
     The problem itself if it has fewer than eight rows, groups of them, or validation rows already.
     """
@@ -196,9 +195,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives that finds are chosen by; the other training rows are for validation.
+    """Return the objectives that finds are chosen by: three quarters, by a hash; the others validate.
 
-    All of them where a problem has validation rows of its own, or no rows; else three quarters, by a hash.
+    All of them where a problem has validation rows of its own, or no rows.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:

@@ -32,8 +32,8 @@ class TrainingRow(NamedTuple):
 class PackedBatch(NamedTuple):
     """B packed sequences of L tokens, padded, and their N completion tokens laid end to end.
 
-    A sequence is one prompt, padded on the left to P tokens, and some of its completions one after the
-    other. A completion sees its prompt and itself.
+    A sequence is one prompt, padded on the left to P tokens, and some of its completions. A completion sees
+    its prompt and itself.
     """
 
     ids: Tensor

@@ -1,9 +1,8 @@
 """Measures a policy version on problems that it was not trained on.
 
-A probe samples answers to root prompts (training rows alone, no parent), with the row orders and random
-numbers that follow from its seed and the problem, and judges them in the sandbox. Two versions probed with
-one seed answer the same prompts with the same random numbers, so the noise of sampling partly cancels in
-their difference. Problems with a scorer, and models behind a server, are not covered.
+A probe samples answers to root prompts (training rows alone, no parent) and judges them in the sandbox. Row
+orders and random numbers follow from its seed and the problem, so that the noise of sampling partly cancels
+in the difference of two versions. Problems with a scorer, and models behind a server, are not covered.
 """
 
 from __future__ import annotations
@@ -123,10 +122,9 @@ def probe(
 ) -> ProbeResult:
     """Sample `k_max` answers to each problem from a policy and judge them.
 
-    The policy is a version or a model folder; answers come in chains of `answers` (as many whole chains as
-    hold `k_max`). Different programs are run once. `config` says how the sandbox is built and which store
-    to hide from it. `on_problem(done, total)` is called after each problem. The result follows from
-    policy, problems and arguments, up to answers that time out.
+    The policy is a version or a model folder; answers come in whole chains of `answers`. `config` says how
+    the sandbox is built and which store to hide from it. `on_problem(done, total)` is called after each
+    problem.
 
     Raises `PolicyError` for a folder that cannot be loaded, `ProblemError` for a problem that the built-in
     format does not fit, `SandboxError` if no completion for a problem can be judged, `ConfigError` for no
@@ -160,10 +158,7 @@ def cpu_seconds() -> float:
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return the prompts that C chains are sampled from: no parent, the training rows in random orders.
-
-    As a search shows them: all rows, or a random choice where there are more than the format has room for.
-    """
+    """Return the prompts that C chains are sampled from: no parent, the rows as a search shows them."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
@@ -208,11 +203,9 @@ def _sample_chains(
 
 
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
-    """Return `count` problems on strings made by the generator of the pretraining tasks.
+    """Return `count` problems on strings by the generator of the pretraining tasks, from seeds of their own.
 
-    For probes around a single problem, which leaves nothing to hold out. Each has four or five training
-    rows and two held-out ones. Problem i follows from the seed and i alone; pretraining draws from other
-    seeds of the same endless supply.
+    Each has at least four training rows and two held-out ones. Problem i follows from the seed and i alone.
     """
     found = []
     for number in range(count):

@@ -1,12 +1,9 @@
 """Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
 
-A row of `policy_versions` means "servable". So the folder is written under another name and renamed, then
-loaded again and compared with the trainer's log-probabilities of a fixed text, here and by every server.
-Only then the row is added and the version served. A process that is killed in between leaves at most a
-folder without a row, which the next publication removes.
-
-One process publishes into a policies folder at a time (the trainer holds its lock). Left out: whether a
-version is any good, which `trainer/loop/probe.py` asks.
+A row of `policy_versions` means "servable": the folder is written under another name and renamed, and its
+log-probabilities of a fixed text are compared with the trainer's, here and by every server, before the row is
+added. A process killed in between leaves a folder without a row, which the next publication removes. One
+process publishes into a policies folder at a time.
 """
 
 import contextlib
@@ -42,11 +39,9 @@ def publish_policy(
 ) -> PolicyVersion:
     """Write a trained model as the next policy version and store it; searches still use the served one.
 
-    Of a PEFT model only the adapter is written, and every target offers it from now on; its base must lie in
-    a folder. `made` says what the version came of; its number and path are chosen here.
-
-    Called again for the version that was stored last (but for its metrics the same, with the same
-    log-probabilities), as after a crash, it does what is missing and returns that version.
+    Of a PEFT model only the adapter is written, and every target loads it; its base must lie in a folder.
+    `made` says where the version came from; its number and path are chosen here. Called again for the
+    version that was stored last, as after a crash, it does what is missing and returns that version.
 
     Raises `PublishError`, with a `refused` event, if what was written or what a target computes differs from
     the model, or if a target fails. The refused folder stays beside the others for inspection. If the folder
@@ -88,8 +83,7 @@ def serve_policy(
 
     A target offers full weights only if it was started with them.
 
-    All adapters but it and the one served before are unloaded: requests under that one may be on their way,
-    those under older ones have ended long ago, and a search that still wants one loads it again.
+    All adapters but it and the one served before, which may still have requests, are unloaded.
 
     Raises `PolicyError` if its folder is gone; `PublishError`, with a `refused` event, if the folder no
     longer holds what was published or a target fails; `StoreError` if there is no such version.
@@ -151,10 +145,9 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 
 
 def make_warm_up(model: Any) -> WarmUp:
-    """Return what the model says of a fixed text: its likeliest next tokens and their log-probabilities.
+    """Return the likeliest next tokens of a fixed text and their log-probabilities.
 
-    The text is pseudo-random: behind text of its own kind a model is so sure that changed weights hardly
-    show. Likeliest tokens, because servers list few.
+    The text is pseudo-random: behind text of its own kind changed weights hardly show.
     """
     vocabulary = len(model.get_input_embeddings().weight)
     length = min(_TEXT_TOKENS, getattr(model.config, "max_position_embeddings", 2 * _TEXT_TOKENS) // 2)

@@ -1,9 +1,8 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
-What is trained follows from the configuration, the start version and the groups, and so does the id of a
-training. Given again after a kill, anywhere, the same call goes on from the last checkpoint and ends with
-the weights that it would have had (on one CPU thread); given again after it ended, it returns the version
-that it made. One process trains into a policies folder at a time.
+The id of a training hashes the configuration, the start version and the groups. Given again after a kill, the
+same call continues from the last checkpoint and ends with the same weights (on one CPU thread); given again
+after it ended, it returns the version that it made. One process trains into a policies folder at a time.
 """
 
 import json
@@ -158,8 +157,7 @@ def default_policies(store: Store) -> Path:
 def only_trainer(policies: Path) -> Iterator[None]:
     """Hold the policies folder, made if need be, for this process.
 
-    Raises `TrainingError` if another process holds it, or if it cannot be made. The lock ends with the
-    process, however that ends.
+    Raises `TrainingError` if another process holds it, or if it cannot be made.
     """
     try:
         policies.mkdir(parents=True, exist_ok=True)

@@ -24,12 +24,12 @@ class Parts(NamedTuple):
 
 
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
-    """Return the parts of a suite of two problems or more, of which `entries` tell what the suite says.
+    """Return the parts of a suite of two problems or more; `entries` hold families and marks of the suite.
 
-    Held out, `asked` at most and half of the problems, is one sibling of each searched family, a new problem
-    of a kind that was trained on; and as many of those that the suite marks, of whose families nothing is
-    searched. Generated problems guard then; where nothing is marked, the guard has siblings too. Raises
-    `ConfigError` if the marks leave nothing to search.
+    Held out, at most `asked` and half of the problems, is one sibling of each searched family, and at most
+    `asked` of those that the suite marks, of whose families nothing is searched. Generated problems guard
+    then; where nothing is marked, the guard has siblings too. Raises `ConfigError` if the marks leave nothing
+    to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -54,10 +54,9 @@ def split_problems(
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     """Return the searched problems and at most `held_out` set aside by a hash of seed and ids, in order.
 
-    The hash ranks the problems whatever their order, so a problem more in the suite moves at most one over.
-    `families` has the family of a problem by its id: where some have siblings, one of each such family is set
-    aside, and problems that stand alone are searched. Raises `ConfigError` unless some are left on the
-    searched side.
+    One more problem in the suite moves at most one over. `families` has the family of a problem by its id:
+    where some have siblings, one of each such family is set aside, and problems that stand alone are
+    searched. Raises `ConfigError` if none would be left to search.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(

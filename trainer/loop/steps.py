@@ -1,8 +1,7 @@
 """Makes the steps of a planned training from the last checkpoint on, and checks that the data fit the model.
 
-A checkpoint is written under another name, flushed and renamed, so it is always complete. It holds the number
-of steps made and `Updater.state_dict`; all other state (order of groups, weightings, noise) derives from the
-seed and the step. Without a checkpoint only time is lost.
+A checkpoint holds the number of steps made and `Updater.state_dict`; all other state (order of groups,
+weightings, noise) derives from the seed and the step.
 """
 
 import io
