@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Share, Tree
+from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section, Tree
 
 ObjectiveName = Literal[
     "grpo", "max-at-k", "multi-rlvr", "random-weight", "vpo", "vpo-at-k", "rosa", "join-at-k",
@@ -70,10 +70,10 @@ class ImitateConfig(Section):
 
     gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
 
-    share: Share = 0.0
-    """Share of imitation in the loss; 0 is rewards only, 1 imitation only. Above 0 starts at version 0."""
+    share: Annotated[int, Field(ge=0, le=1)] = 0
+    """1 imitates, beginning at version 0; 0 learns from rewards."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
-    """Mean number of times each target is shown when share is 1."""
+    """Mean number of times each target is shown."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
     """Targets in a step; more for steadier and fewer steps."""
 

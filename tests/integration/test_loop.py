@@ -258,7 +258,7 @@ def family(folder: Path, count: int = 4) -> Path:
 
 
 def test_searches_of_a_loop_that_imitates_do_not_see_validation_rows() -> None:
-    train = TrainConfig.load(None, {"imitate.share": 1.0, "probe.problems": 2})
+    train = TrainConfig.load(None, {"imitate.share": 1, "probe.problems": 2})
     for split in plan_loop(PROBLEMS, SERVED, train).searched:
         whole = next(problem for problem in PROBLEMS if problem.id == split.id)
         hidden = len(whole.train) // 4 if len(whole.train) >= 8 else 0

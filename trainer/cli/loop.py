@@ -36,7 +36,7 @@ def loop(
             "N",
             "Searches per problem and round, each with its own seed.",
             min=1,
-            default="4; 1 with --imitate below 1",
+            default="4; 1 with --imitate 0",
         ),
     ] = None,
     evaluations: Annotated[
@@ -44,11 +44,12 @@ def loop(
     ] = 150,
     objective: Objective = None,
     imitate: Annotated[
-        float | None,
+        int | None,
         option(
-            "SHARE",
-            "Share of the loss that imitates the best programs of all searches so far; 0 learns from "
-            "rewards alone.",
+            "0|1",
+            "1 imitates the best programs of all searches so far, 0 learns from rewards.",
+            min=0,
+            max=1,
             default="1; 0 with scorers",
         ),
     ] = None,
@@ -88,7 +89,7 @@ def loop(
     After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo loop strings
-               evovpo loop strings --rounds 3 --limit 12 --imitate 0.5
+               evovpo loop strings --rounds 3 --limit 12
                evovpo loop strings --rounds 10 --imitate 0 --objective max-at-k
     """
     check_installed()
@@ -108,9 +109,9 @@ def loop(
     entries = _entries(target)
     problems = [load_problem(entry.path) for entry in entries]
     if imitate is None:
-        imitate = float(all(problem.is_by_example for problem in problems))
+        imitate = int(all(problem.is_by_example for problem in problems))
     # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
-    alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate == 1 else {}
+    alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate else {}
     options_of_training = {"objective.name": objective, "imitate.share": imitate}
     changes = settings(train_overrides, options_of_training, TrainConfig)
     train = TrainConfig.load(None, {"run.seed": seed, **alone, **changes})
@@ -123,7 +124,7 @@ def loop(
     # Where there is an executor, programs are judged where the search is.
     given = {"store.url": store_url, "sandbox.executor": executor and "local"}
     search = Config.load(config_file, usual | settings(overrides, given))
-    searches = searches or (_SEARCHES if imitate == 1 else 1)
+    searches = searches or (_SEARCHES if imitate else 1)
     plan = plan_loop(problems, search, train, limit=limit, searches=searches, entries=entries)
     with open_store(search.store.url, create=True) as store:
         bar = LoopBar(plan, rounds)
@@ -134,7 +135,7 @@ def loop(
             f"loop {plan.id}: rounds: {rounds}, problems: {len(plan.searched) // searches}, searches of each "
             f"in a round: {searches}, evaluations: {plan.search.search.evaluations}, "
             f"held out: {len(plan.held_out)}, "
-            f"objective {plan.train.objective.name}, imitating {plan.train.imitate.share:g}",
+            + ("imitating" if imitate else f"objective {plan.train.objective.name}"),
             stderr=True,
         )
         try:

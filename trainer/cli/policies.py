@@ -23,11 +23,9 @@ Objective = Annotated[
     str | None, option("NAME", "Training objective: how rewards become advantages.", default="vpo-at-k")
 ]
 Imitate = Annotated[
-    float | None,
+    int | None,
     option(
-        "SHARE",
-        "Share of the loss that imitates the best programs of the runs; 1 only imitates.",
-        default="0",
+        "0|1", "1 imitates the best programs of the runs, 0 learns from rewards.", min=0, max=1, default="0"
     ),
 ]
 Policies = Annotated[

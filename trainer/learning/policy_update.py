@@ -64,44 +64,34 @@ class Updater:
         self._made = state["made"]
         self._optimizer.load_state_dict(state["optimizer"])
 
-    def update(
-        self,
-        groups: Sequence[Sequence[TrainingRow]],
-        texts: Sequence[TrainingRow] = (),
-        share: float = 0.0,
-    ) -> dict[str, float]:
-        """Make one optimiser step over these groups and texts, and return its figures.
+    def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
+        """Make one optimiser step over these groups and return its figures.
 
-        The rows of a group share their prompt. The likelihood of `texts` has this share of the loss, mean
-        over their tokens. Figures: `loss`, `kl` (nats a token, to the reference; 0
-        without a KL term), `entropy` (nats a token), `clip_share` (tokens whose ratio was cut), `ratio_max`,
-        `grad_norm` (before clipping), `tokens` (completion tokens). Raises `DivergedError`, with the weights
-        as they were, if the loss or the gradient is not finite; `ValueError` if a group mixes prompts.
+        The rows of a group share their prompt; `are_texts` says that they are to be made likelier, whatever
+        their advantages. Figures: `loss`, `kl` (nats a token, to the reference; 0 without a KL term),
+        `entropy` (nats a token), `clip_share` (tokens whose ratio was cut), `ratio_max`, `grad_norm` (before
+        clipping), `tokens` (completion tokens). Raises `DivergedError`, with the weights as they were, if the
+        loss or the gradient is not finite; `ValueError` if a group mixes prompts.
         """
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
         ratio_max = 0.0
         self.model.train()
         self._optimizer.zero_grad(set_to_none=True)
-        parts = [(1.0 - share, groups, False), (share, [[row] for row in texts], True)]
-        trained = 0
-        for weight, rows, is_text in parts:
-            kept = [group for group in rows if group] if weight else []
-            tokens = sum(len(row.completion_ids) for group in kept for row in group)
-            trained += tokens
-            for batch in batches(kept, self.model.device):
-                logits = completion_logits(self.model, batch, self.settings.bf16)
-                reference = self._reference(batch)
-                if is_text:
-                    losses = _text_losses(logits, batch, reference, self.settings)
-                else:
-                    if reference is not None:  # of a large vocabulary, not to be held longer than needed
-                        reference = _chosen(reference, batch.completion_ids)
-                    losses = _token_losses(logits, batch, reference, self.settings)
-                loss = weight * losses["loss"].sum() / tokens
-                loss.backward()
-                for name in sums:
-                    sums[name] += weight * float(losses[name].detach().sum()) / tokens
-                ratio_max = max(ratio_max, float(losses["ratio"].detach().max()))
+        kept = [group for group in groups if group]
+        tokens = sum(len(row.completion_ids) for group in kept for row in group)
+        for batch in batches(kept, self.model.device):
+            logits = completion_logits(self.model, batch, self.settings.bf16)
+            reference = self._reference(batch)
+            if are_texts:
+                losses = _text_losses(logits, batch, reference, self.settings)
+            else:
+                if reference is not None:  # of a large vocabulary, not to be held longer than needed
+                    reference = _chosen(reference, batch.completion_ids)
+                losses = _token_losses(logits, batch, reference, self.settings)
+            (losses["loss"].sum() / tokens).backward()
+            for name in sums:
+                sums[name] += float(losses[name].detach().sum()) / tokens
+            ratio_max = max(ratio_max, float(losses["ratio"].detach().max()))
         norm = float(torch.nn.utils.clip_grad_norm_(self._parameters, self.settings.max_grad_norm))
         if not (math.isfinite(sums["loss"]) and math.isfinite(norm)):
             self._optimizer.zero_grad(set_to_none=True)
@@ -114,7 +104,7 @@ class Updater:
             share_of_rate = min(1.0, self._made / (self.settings.warmup_steps + 1))
             parameters["lr"] = self.settings.learning_rate * share_of_rate
         self._optimizer.step()
-        return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(trained)}
+        return sums | {"ratio_max": ratio_max, "grad_norm": norm, "tokens": float(tokens)}
 
     def _reference(self, batch: PackedBatch) -> Tensor | None:
         if self.settings.kl == 0:

@@ -49,16 +49,14 @@ def plan_steps(
     return steps
 
 
-def with_texts(steps: Sequence[StepData], targets: Targets, config: TrainConfig) -> list[StepData]:
-    """Return the steps with targets to imitate in each; without steps as many as `imitate.passes` needs.
+def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
+    """Return the steps of a training that imitates.
 
     Lengths and sources are balanced: targets of one source and one third of the lengths form a class, and a
     class of n is drawn as often as the square root of n says.
     """
     found, size = targets.found, config.imitate.targets_per_step
-    if not found:
-        return list(steps)
-    steps = steps or [StepData((), ())] * -(-len(found) * config.imitate.passes // size)
+    steps = -(-len(found) * config.imitate.passes // size)
     rng = np.random.default_rng([config.run.seed, 3])
     order = np.argsort([len(target.rows[0].completion_ids) for target in found], kind="stable")
     classes = defaultdict(list)
@@ -67,12 +65,9 @@ def with_texts(steps: Sequence[StepData], targets: Targets, config: TrainConfig)
     weights: Floats = np.zeros(len(found))
     for places in classes.values():
         weights[places] = len(places) ** -0.5
-    drawn = rng.choice(len(found), (len(steps), size), p=weights / weights.sum()).tolist()
+    drawn = rng.choice(len(found), (steps, size), p=weights / weights.sum()).tolist()
     turns = [itertools.cycle(target.rows) for target in found]
-    return [
-        step._replace(texts=tuple(next(turns[place]) for place in places))
-        for step, places in zip(steps, drawn, strict=True)
-    ]
+    return [StepData((), (), tuple(next(turns[place]) for place in places)) for places in drawn]
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:

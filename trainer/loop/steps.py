@@ -79,8 +79,10 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
     began = time.perf_counter()
     data, config = plan.steps[number], plan.config
     torch.manual_seed(int(content_id(str(config.run.seed), str(number)), 16) >> 1)  # dropout, if there is any
-    texts = [*data.texts, *_replayed(data, config, number, tokenizer)]
-    figures = updater.update(training_rows(data, config, number), texts, plan.share)
+    rows = training_rows(data, config, number)
+    if data.texts:
+        rows = [[text] for text in (*data.texts, *_replayed(data, config, number, tokenizer))]
+    figures = updater.update(rows, are_texts=bool(data.texts))
     return TrainingStep(
         training_id=plan.training.id,
         step=number,

@@ -27,7 +27,7 @@ from evovpo.types import (
 from trainer.config import TrainConfig
 from trainer.learning.imitation import Targets, read_targets
 from trainer.learning.policy_models import load_tokenizer
-from trainer.learning.step_data import StepData, plan_steps, with_texts
+from trainer.learning.step_data import StepData, imitation_steps, plan_steps
 from trainer.learning.stored_groups import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
 
 
@@ -65,13 +65,6 @@ class TrainingPlan(NamedTuple):
         groups = (group for step in self.steps for group in step.groups)
         texts = (len(text.completion_ids) for step in self.steps for text in step.texts)
         return sum(len(one.token_ids or ()) for group in groups for one in group.rollouts) + sum(texts)
-
-    @property
-    def share(self) -> float:
-        """Share of the loss that imitates: 1 without groups, 0 without targets."""
-        return (
-            self.config.imitate.share if self.targets.found and self.groups_used else bool(self.targets.found)
-        )
 
 
 def ignore(*_: object) -> None:
@@ -117,14 +110,15 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         start_version=start.number,
         staleness_limit=config.data.staleness_limit,
     )
-    data = () if imitate == 1 else tuple(read_run(store, part, reader) for part in parts)
+    data = () if imitate else tuple(read_run(store, part, reader) for part in parts)
     groups = [group for one in data for group in one.groups]
     targets = read_targets(store, ids, config, tokenizer) if imitate else Targets((), {})
     if not groups and not targets.found:
         skipped = sum((Counter(one.skipped) for one in data), Counter[Skip]())
-        whys = [] if imitate == 1 else [nothing_left(sum(one.total for one in data), skipped)]
-        whys += [f"{targets}: search more, or learn from rewards alone (--imitate 0)"] if imitate else []
-        raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {'; '.join(whys)}")
+        why = nothing_left(sum(one.total for one in data), skipped)
+        if imitate:
+            why = f"{targets}: search more, or learn from rewards (--imitate 0)"
+        raise NothingToTrainError(f"there is nothing to train on in {', '.join(ids)}: {why}")
     found: dict[float, str] = {}
     for group in groups:
         for rollout in group.judged.rollouts:
@@ -137,7 +131,8 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         )
     shapes = [(group.judged.prompt.id, [rows.shape for rows in group.rewards]) for group in groups]
     taught = [f"{target.run_id} {target.program_id} {target.source}" for target in targets.found]
-    steps = plan_steps(groups, [group for one in data for group in one.alike], config) if groups else []
+    alike = [group for one in data for group in one.alike]
+    steps = imitation_steps(targets, config) if imitate else plan_steps(groups, alike, config)
     settings = Config.from_json(runs[-1].config_json)
     training = Training(
         id=content_id(config.to_json(), str(start), json.dumps(shapes), *ids, *taught),
@@ -159,7 +154,7 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         start=start,
         start_model=versions[0],
         data=data,
-        steps=tuple(with_texts(steps, targets, config)),
+        steps=tuple(steps),
         sampling=groups[-1].judged.rollouts[-1].sampling
         if groups
         else Sampling(settings.sampling.temperature, settings.sampling.max_tokens or Sampling().max_tokens),
