@@ -39,6 +39,7 @@ _REMOVED = {
     ("study", "--validation-tasks"): "use: --set tuning.tasks=N",
     ("study", "--test-tasks"): "use: --set test.tasks=N (test=N for a recipe)",
     ("study", "--largest-k"): "use: --set ks=[1,3,K]",
+    ("study", "--serve"): "use: evovpo serve --store WORK/study.db",
     ("train", "--report-to"): "use: --set report_to=NAME",
 }
 """By command and option; an empty option stands for the whole command."""

@@ -18,7 +18,6 @@ from trainer.learning.policy_update import UpdateSettings
 from trainer.learning.step_data import StepData, plan_steps, step_figures, training_rows
 from trainer.learning.stored_groups import (
     GroupReader,
-    RunSpan,
     Skip,
     TrainingGroup,
     has_spread,
@@ -258,7 +257,7 @@ def test_every_group_of_a_run_is_used_or_counted_under_one_reason(store: Store, 
         return None if first % 5 == 0 else (float(first % 2), float(first % 3 == 0), 0.0)
 
     run = write_run(store, tmp_path / "model", groups=24, rollouts=3, judge=judge)
-    found = read_run(store, RunSpan(run), tiny_reader())
+    found = read_run(store, run, tiny_reader())
     assert found.total == 24
     assert len(found.groups) + sum(found.skipped.values()) == 24
     assert found.skipped[Skip.NO_SPREAD] == len(found.alike) > 0
@@ -271,24 +270,11 @@ def test_every_group_of_a_run_is_used_or_counted_under_one_reason(store: Store, 
     assert ids == sorted(ids, key=lambda prompt_id: int(prompt_id.rsplit("-", 1)[1]))
 
 
-def test_a_run_is_read_after_one_prompt_and_through_another(store: Store, tmp_path: Path) -> None:
-    run = write_run(store, tmp_path / "model", groups=6)
-    whole = read_run(store, RunSpan(run), tiny_reader())
-    part = read_run(store, RunSpan(run, f"{run}-1", f"{run}-3"), tiny_reader())
-    wanted = {f"{run}-2", f"{run}-3"}
-    assert [g.judged.prompt.id for g in part.groups] == [
-        g.judged.prompt.id for g in whole.groups if g.judged.prompt.id in wanted
-    ]
-    assert (part.total, part.through) == (2, f"{run}-3")
-    nothing = read_run(store, RunSpan(run, f"{run}-5"), tiny_reader())
-    assert (nothing.total, nothing.groups, nothing.through) == (0, (), f"{run}-5")
-
-
 def test_the_grouping_of_the_problem_is_applied_when_a_run_is_read(store: Store, tmp_path: Path) -> None:
     store.add_problem(dataclasses.replace(PROBLEM, groups=((0, 2), (1,))))
     run = write_run(store, tmp_path / "model", groups=3)
     raw = {g.prompt.id: g.rewards_G_M_D for g in store.groups(run)}
-    found = read_run(store, RunSpan(run), tiny_reader())
+    found = read_run(store, run, tiny_reader())
     for read in (*found.groups, *found.alike):
         for rows, expected in zip(read.rewards, raw[read.judged.prompt.id], strict=True):
             assert rows.tolist() == [[(a + c) / 2, b] for a, b, c in expected]
@@ -307,18 +293,18 @@ def test_a_run_that_was_made_so_that_nothing_can_be_learned_from_it_is_one_clear
 ) -> None:
     run = write_run(store, tmp_path / "model", groups=3, **options)  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match=f"run {run} cannot be trained on: of 3 groups {words}"):
-        read_run(store, RunSpan(run), tiny_reader(objective))
+        read_run(store, run, tiny_reader(objective))
 
 
 def test_a_run_with_several_such_faults_is_one_clear_error_too(store: Store, tmp_path: Path) -> None:
     runs = write_run(store, tmp_path / "model", groups=3, edit=without_logprobs)
     with pytest.raises(TrainingError, match=r"of 3 groups .*3 no log-probabilities\); sample with"):
-        read_run(store, RunSpan(runs), tiny_reader())
+        read_run(store, runs, tiny_reader())
 
 
 def test_a_run_whose_groups_are_only_alike_is_no_error(store: Store, tmp_path: Path) -> None:
     run = write_run(store, tmp_path / "model", groups=3, judge=lambda tokens, rng: (1.0, 0.0, 0.0))
-    found = read_run(store, RunSpan(run), tiny_reader())
+    found = read_run(store, run, tiny_reader())
     assert (len(found.groups), found.skipped) == (0, {Skip.NO_SPREAD: 3})
 
 
@@ -327,8 +313,8 @@ def test_groups_too_small_for_the_budget_are_left_out_and_a_run_of_such_is_refus
 ) -> None:
     run = write_run(store, tmp_path / "model", groups=2, rollouts=4)
     with pytest.raises(TrainingError, match=r"2 too few rollouts for k\); lower objective.k, or search"):
-        read_run(store, RunSpan(run), tiny_reader("vpo-at-k", k=9))
-    found = read_run(store, RunSpan(run), tiny_reader("vpo-at-k", k=8))
+        read_run(store, run, tiny_reader("vpo-at-k", k=9))
+    found = read_run(store, run, tiny_reader("vpo-at-k", k=8))
     assert Skip.FEW_ROLLOUTS not in found.skipped
 
 

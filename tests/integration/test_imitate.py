@@ -33,7 +33,6 @@ from trainer.learning.imitation import (
 from trainer.learning.policy_models import load_tokenizer, load_trainable
 from trainer.learning.policy_update import token_logprobs
 from trainer.learning.step_data import imitation_steps
-from trainer.learning.stored_groups import RunSpan
 from trainer.loop.retrain import preview, retrain
 from trainer.loop.training_plan import make_plan
 from trainer.objectives import draw_weights
@@ -118,7 +117,7 @@ def test_what_is_wrong_on_validation_rows_is_not_taught_nor_are_its_sides(store:
     found = read_targets(store, [search(store, memorised)], CONFIG, TOKENIZER)
     assert found == Targets((), {LeftOutReason.WRONG: 1})
     with pytest.raises(NothingToTrainError, match="1 wrong on validation rows"):
-        make_plan(store, [RunSpan("toy")], CONFIG)
+        make_plan(store, ["toy"], CONFIG)
     right = (rows[0], Example(("Euclid",), "EUCLID"))
     confirmed = dataclasses.replace(PROBLEM, version="names-3", validation=right)
     assert len(read_targets(store, [search(store, confirmed, "other")], CONFIG, TOKENIZER).found) == 3
@@ -254,13 +253,13 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     run = search(store)
     settings = {"imitate": {"passes": 6}, "update": {"learning_rate": 1e-3}}
     config = CONFIG.changed(**settings)
-    plan = make_plan(store, [RunSpan(run)], config)
+    plan = make_plan(store, [run], config)
     planned = preview(plan, 0.0)._asdict()
     assert (planned["groups"], planned["targets"]) == (0, 3)
     assert planned["targets_by_source"] == {"joined": 1, SIDE: 2}
-    made = retrain(store, [RunSpan(run)], config, tmp_path / "policies", problems=())
+    made = retrain(store, [run], config, tmp_path / "policies", problems=())
     assert (made.policy_version, made.steps, made.targets) == (1, 6, 3)
-    again = retrain(store, [RunSpan(run)], config, tmp_path / "policies", problems=())
+    again = retrain(store, [run], config, tmp_path / "policies", problems=())
     assert again.policy_version == 1
     rows = [row for target in plan.targets.found for row in target.rows]
     before, after = (
@@ -271,5 +270,5 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     assert after > before + 1.0
     # With more finds it begins with the start model again.
     other = search(store, dataclasses.replace(PROBLEM, version="names-4"), "other")
-    more = retrain(store, [RunSpan(run), RunSpan(other)], config, tmp_path / "policies", problems=())
+    more = retrain(store, [run, other], config, tmp_path / "policies", problems=())
     assert store.policy_version(more.policy_version or 0).parent == 0

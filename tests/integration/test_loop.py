@@ -97,7 +97,7 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
     turns.take(1, trains=False)
-    turns.train_what_is_new(turns.loop.run_ids(1))
+    turns.train_round(1)
     turns.take(2, trains=False)
     rows = store.query(
         "select distinct p.run_id, r.policy_version from rollouts r join prompts p on p.id = r.prompt_id"
@@ -124,13 +124,13 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     said: list[str] = []
     turns = Turns(wild, store, tmp_path / "policies", LoopWatch(not_trained=said.append))
     turns.take(1, trains=False)
-    turns.train_what_is_new(turns.loop.run_ids(1))
+    turns.train_round(1)
     assert len(said) == 1
     assert "lower the learning rate" in said[0]
     served = store.served()
     assert served is not None
     assert served.number == 0
-    turns.train_what_is_new(turns.loop.run_ids(1))
+    turns.train_round(1)
     assert len(said) == 1
     assert [event.kind for event in store.policy_events()].count(PolicyEventKind.FAILED) == 1
 

@@ -27,7 +27,6 @@ from trainer.config import TrainConfig
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policy_models import load_trainable
 from trainer.learning.policy_update import token_logprobs
-from trainer.learning.stored_groups import RunSpan
 from trainer.loop import retrain as module
 from trainer.loop import steps as steps_module
 from trainer.loop.guard import uncompared
@@ -67,10 +66,10 @@ class Place(NamedTuple):
         return Store.open(str(self.root / "runs.db"))
 
     def retrain(
-        self, config: TrainConfig = CONFIG, parts: Sequence[RunSpan] = (RunSpan(RUN),), **more: Any
+        self, config: TrainConfig = CONFIG, runs: Sequence[str] = (RUN,), **more: Any
     ) -> RetrainResult:
         with self.store() as store:
-            return retrain(store, parts, config, self.policies, **more)
+            return retrain(store, runs, config, self.policies, **more)
 
     def weights(self, number: int) -> dict[str, torch.Tensor]:
         return load_file(self.policies / f"v{number:04d}" / "model.safetensors")
@@ -355,7 +354,7 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
         assert served is not None
         follows = ProposerConfig(model=str(place.model), policy="served")
         write_run(store, place.model, "newer", version=served, proposer=follows, seed=1)
-    result = place.retrain(parts=[RunSpan("newer"), RunSpan(RUN)])
+    result = place.retrain(runs=["newer", RUN])
     assert (result.policy_version, result.groups_used) == (2, 12)
     with place.store() as store:
         assert store.policy_version(2).parent == 1
@@ -368,26 +367,17 @@ def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_st
 def test_groups_of_versions_too_far_away_are_left_out(place: Place) -> None:
     place.retrain()
     with place.store() as store:
-        plan = make_plan(store, [RunSpan(RUN)], configured("data.staleness_limit=1"))
+        plan = make_plan(store, [RUN], configured("data.staleness_limit=1"))
         assert (plan.groups_used, plan.start.number) == (6, 1)
         with pytest.raises(
             TrainingError, match=r"of 6 groups none is left \(6 stale\); raise data.staleness"
         ):
-            make_plan(store, [RunSpan(RUN)], configured("data.staleness_limit=0"))
-
-
-def test_only_groups_after_and_through_the_given_prompts_are_trained_on(place: Place) -> None:
-    result = place.retrain(parts=[RunSpan(RUN, f"{RUN}-1", f"{RUN}-3")])
-    assert result.groups_used == 2
-    with place.store() as store:
-        (training,) = store.trainings()
-        assert (training.after, training.through) == ((f"{RUN}-1",), (f"{RUN}-3",))
-        assert store.policy_version(1).trained_through == f"{RUN}-3"
+            make_plan(store, [RUN], configured("data.staleness_limit=0"))
 
 
 def test_planning_changes_nothing(place: Place) -> None:
     with place.store() as store:
-        plan = make_plan(store, [RunSpan(RUN)], CONFIG)
+        plan = make_plan(store, [RUN], CONFIG)
         assert (plan.groups_used, plan.groups_skipped, len(plan.steps)) == (6, 0, 6)
         assert plan.tokens == 2 * sum(len(r.token_ids or ()) for g in store.groups(RUN) for r in g.rollouts)
         assert (store.policy_versions(), store.trainings(), store.policy_events()) == ([], [], [])
@@ -414,7 +404,7 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
         with pytest.raises(
             ConfigError, match=r"adapter of rank 4; set update.lora_rank=4, or leave it out to merge"
         ):
-            retrain(store, [RunSpan(RUN)], configured("update.lora_rank=8"), place.policies)
+            retrain(store, [RUN], configured("update.lora_rank=8"), place.policies)
     place.retrain()
     assert (place.policies / "v0003" / "model.safetensors").is_file()
 
@@ -450,7 +440,7 @@ def test_what_a_probe_cannot_compare_is_said_before_and_served(
         (here.model / "config.json").write_text(json.dumps(config))
     asked = configured("probe.problems=6", f"run.model={here.model}")
     with here.store() as store:
-        assert why in uncompared(store, make_plan(store, [RunSpan(RUN)], asked))
+        assert why in uncompared(store, make_plan(store, [RUN], asked))
     if kind == "llama":  # of the other only the configuration was changed
         result = here.retrain(asked)
         assert (result.policy_version, result.probe) == (1, None)
@@ -571,7 +561,7 @@ def test_runs_of_different_temperatures_are_refused(place: Place) -> None:
         with pytest.raises(
             TrainingError, match=r"different temperatures: 1 \(run toy-run\), 0\.5 \(run cold\)"
         ):
-            make_plan(store, [RunSpan(RUN), RunSpan("cold")], CONFIG)
+            make_plan(store, [RUN, "cold"], CONFIG)
 
 
 def test_a_policy_folder_that_is_gone_is_refused(place: Place) -> None:
@@ -593,7 +583,7 @@ def test_a_run_of_another_start_model_is_refused(place: Place, tmp_path: Path) -
     with pytest.raises(
         TrainingError, match=r"run other was sampled from the model in .*other-model, and version 0"
     ):
-        place.retrain(parts=[RunSpan("other")])
+        place.retrain(runs=["other"])
 
 
 def test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once(
@@ -615,9 +605,9 @@ def test_a_budget_beyond_the_group_is_refused(place: Place) -> None:
 def test_runs_that_are_not_there_or_named_twice_are_refused(place: Place) -> None:
     with place.store() as store:
         with pytest.raises(StoreError, match="no run whose id is or begins with 'nothing'"):
-            make_plan(store, [RunSpan("nothing")], CONFIG)
+            make_plan(store, ["nothing"], CONFIG)
         with pytest.raises(ConfigError, match="name each once"):
-            make_plan(store, [RunSpan(RUN), RunSpan(RUN)], CONFIG)
+            make_plan(store, [RUN, RUN], CONFIG)
 
 
 def test_policies_lie_beside_the_database(tmp_path: Path) -> None:

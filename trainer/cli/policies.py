@@ -119,7 +119,6 @@ def retrain(
 
     from evovpo.runs.stored import find_run
     from trainer.cli.progress import TrainingBar
-    from trainer.learning.stored_groups import RunSpan
     from trainer.loop import retrain as training
     from trainer.loop.guard import uncompared
     from trainer.loop.training_plan import TrainingCallbacks, make_plan
@@ -135,7 +134,7 @@ def retrain(
             say(f"The new version is served without being compared with its parent: {why}", stderr=True)
 
     with open_store(store_url) as store:
-        found = [RunSpan(find_run(store, run)) for run in runs]
+        found = [find_run(store, run) for run in runs]
         if dry_run:
             plan = make_plan(store, found, config)
             if as_json:

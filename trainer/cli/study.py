@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +11,6 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.options import argument, option
-from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import Exit, console, leave, print_json, say, show_answer
 from evovpo.errors import ConfigError, EvovpoError, StoreError, nearest_hint
 from evovpo.files import write_errors
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from trainer.experiments.study import Study
     from trainer.experiments.study_export import Export
 
-_OF_ANY = ("target", "work", "report_only", "processes", "executor", "serve", "as_json")
+_OF_ANY = ("target", "work", "report_only", "processes", "executor", "as_json")
 """Options that go with a study file too; it says all others itself."""
 _OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "changes", "dry_run", "report_only", "as_json")
 
@@ -78,7 +75,6 @@ def study(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="For a recipe: only show the largest possible cost.")
     ] = False,
-    serve: Serve = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare training objectives at equal budgets of tokens and evaluations.
@@ -106,11 +102,10 @@ def study(
         return
     if dry_run:
         raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is none")
-    from trainer.experiments.study import store_url
     from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
     from trainer.experiments.study_results import StudyResults
-    from trainer.reports.study_report import report_json, report_record, write_report
+    from trainer.reports.study_report import report_json, write_report
 
     if target.endswith(".toml"):
         _refuse_others(context, _OF_ANY)
@@ -121,9 +116,7 @@ def study(
         start = {} if model is None else {"start": str(Path(model).resolve())}
         found = _bundled(target, out, given | start | ({} if seeds is None else {"seeds": seeds}), only)
     export = Export(found.folder / "export")
-    beside = page_beside(store_url(folder), partial(report_record, found)) if serve else nullcontext()
-    with beside:
-        failures = [] if report_only else _run(found, export, folder, processes, executor)
+    failures = [] if report_only else _run(found, export, folder, processes, executor)
     with console(stderr=True).status("resampling rows for intervals"):
         results = StudyResults(found, export)
         text, files = write_report(results)

@@ -53,10 +53,9 @@ def task_name(number: int) -> str:
 class Export:
     """Rows of one study, in a folder next to its file."""
 
-    def __init__(self, folder: Path, *, is_read_only: bool = False) -> None:
-        """Read the rows; read only while another process may append some: what it writes is left alone."""
+    def __init__(self, folder: Path) -> None:
+        """Read the rows."""
         self._folder = folder
-        self._is_read_only = is_read_only
         self.trainings = {row["training"]: row for row in self._rows("trainings")}
         self.searches = {_key(row): row for row in self._rows("searches")}
 
@@ -121,7 +120,7 @@ class Export:
         before = gzip.decompress(packed.read_bytes()) if packed.exists() else b""
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data) and not self._is_read_only:
+        if len(whole) < len(data):
             os.truncate(path, len(whole))
         for number, line in enumerate((before + whole).splitlines(), 1):
             try:

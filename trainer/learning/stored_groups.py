@@ -25,19 +25,13 @@ class Skip(StrEnum):
     """Why a group is not trained on; the first reason that applies counts."""
 
     ONE_ROLLOUT = "one rollout"
-    """There is nothing to compare it with."""
     FEW_ROLLOUTS = "too few rollouts for k"
-    """The objective's search budget is not below them; the last group of a run is often a smaller one."""
     ANSWERS = "several answers a rollout"
-    """The objective is one of single answers."""
     ONE_ANSWER = "one answer a rollout"
-    """The objective would be GRPO under another name."""
     NO_LOGPROBS = "no log-probabilities"
-    """A rollout came without its tokens or their log-probabilities."""
     SANDBOX_FAULT = "sandbox fault"
     """Fewer than two rollouts were judged."""
     STALE = "stale"
-    """Written by a version too far from the one that is trained."""
     NO_SPREAD = "no spread"
     """All its rollouts score alike. Such groups still count in the figures of a step."""
 
@@ -57,16 +51,6 @@ _REMEDIES = {
     Skip.STALE: "raise data.staleness_limit, or search with the version that is served now",
     Skip.NO_SPREAD: "search a problem that is neither solved nor hopeless for the model",
 }
-
-
-class RunSpan(NamedTuple):
-    """The groups of a run that a training reads."""
-
-    run_id: str
-    after: str | None = None
-    """The prompt of the last group left out at the beginning; None: nothing is."""
-    through: str | None = None
-    """The prompt of the last group that is read; None: the last complete one."""
 
 
 class TrainingGroup(NamedTuple):
@@ -115,23 +99,18 @@ class GroupReader(NamedTuple):
     staleness_limit: int
 
 
-def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
-    """Return the groups of a run, or of a part of it.
+def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
+    """Return the complete groups of a run.
 
     Raises `TrainingError` if the groups there are cannot be trained on because of how the run was made, or
     were written in another format than the start model's.
     """
-    run = store.run(part.run_id)
+    run = store.run(run_id)
     problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
     groups: list[TrainingGroup] = []
     alike: list[TrainingGroup] = []
     skipped: Counter[Skip] = Counter()
-    found, through = [], part.after
-    for group in store.groups(part.run_id, part.after):
-        found.append(group)
-        through = group.prompt.id
-        if through == part.through:
-            break
+    found = list(store.groups(run_id))
     total = len(found)
     for group in found:
         reason = skip_reason(group, reader)
@@ -146,9 +125,10 @@ def read_run(store: Store, part: RunSpan, reader: GroupReader) -> RunData:
         if reason is not None:
             skipped[reason] += 1
     if total and skipped.total() == total and all(reason.is_of_run for reason in skipped):
-        raise TrainingError(f"run {part.run_id} cannot be trained on: {nothing_left(total, skipped)}")
+        raise TrainingError(f"run {run_id} cannot be trained on: {nothing_left(total, skipped)}")
     faulty = sum(not is_valid for read in groups for is_valid in read.judged.valid_G)
-    return RunData(part.run_id, through, total, tuple(groups), tuple(alike), skipped, faulty)
+    through = found[-1].prompt.id if found else None
+    return RunData(run_id, through, total, tuple(groups), tuple(alike), skipped, faulty)
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:

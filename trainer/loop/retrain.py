@@ -20,7 +20,6 @@ from evovpo.store import Store
 from evovpo.types import Json, PolicyEvent, PolicyEventKind, PolicyVersion, Problem
 from trainer.config import TrainConfig
 from trainer.learning.policy_models import TrainableModel, load_trainable
-from trainer.learning.stored_groups import RunSpan
 from trainer.loop.guard import IS_WORSE, PROBE_FILE, compare_with_earlier
 from trainer.loop.probe import cpu_seconds
 from trainer.loop.publish import publish_policy, serve_policy
@@ -54,7 +53,7 @@ class RetrainResult(NamedTuple):
 
 def retrain(
     store: Store,
-    parts: Sequence[RunSpan],
+    runs: Sequence[str],
     config: TrainConfig,
     policies: Path,
     *,
@@ -62,7 +61,7 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (or the start model) on groups of these runs, publish it, and serve it.
+    """Train the served version (or the start model) on these runs, publish it, and serve it.
 
     The new version is compared with its parent on `problems` (by default `config.probe.problems` generated
     ones, where the built-in format fits the runs), and is not served if it is clearly worse. `targets` are
@@ -75,7 +74,7 @@ def retrain(
     """
     began = time.monotonic()
     with only_trainer(policies):
-        plan = make_plan(store, parts, config)
+        plan = make_plan(store, runs, config)
         folder = policies.resolve() / "trainings" / plan.training.id
         version = plan.published
         if version is None:

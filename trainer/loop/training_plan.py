@@ -28,7 +28,7 @@ from trainer.config import TrainConfig
 from trainer.learning.imitation import Targets, read_targets
 from trainer.learning.policy_models import load_tokenizer
 from trainer.learning.step_data import StepData, imitation_steps, plan_steps
-from trainer.learning.stored_groups import GroupReader, RunData, RunSpan, Skip, nothing_left, read_run
+from trainer.learning.stored_groups import GroupReader, RunData, Skip, nothing_left, read_run
 
 
 class TrainingPlan(NamedTuple):
@@ -82,9 +82,8 @@ class TrainingCallbacks:
     """Problems probed, of how many; both versions count."""
 
 
-def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> TrainingPlan:
-    """Return what a training on these groups would do; changes nothing. For the errors see `retrain`."""
-    ids = [part.run_id for part in parts]
+def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:
+    """Return what a training on these runs would do; changes nothing. For the errors see `retrain`."""
     if not ids or len(set(ids)) < len(ids):
         raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
     runs = [store.run(run_id) for run_id in ids]
@@ -110,7 +109,7 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         start_version=start.number,
         staleness_limit=config.data.staleness_limit,
     )
-    data = () if imitate else tuple(read_run(store, part, reader) for part in parts)
+    data = () if imitate else tuple(read_run(store, run_id, reader) for run_id in ids)
     groups = [group for one in data for group in one.groups]
     targets = read_targets(store, ids, config, tokenizer) if imitate else Targets((), {})
     if not groups and not targets.found:
@@ -140,8 +139,8 @@ def make_plan(store: Store, parts: Sequence[RunSpan], config: TrainConfig) -> Tr
         config_json=config.to_json(),
         start_version=start.number,
         runs=tuple(ids),
-        after=tuple(part.after for part in parts),
-        through=tuple(one.through for one in data) or tuple(part.through for part in parts),
+        after=(None,) * len(ids),
+        through=tuple(one.through for one in data) or (None,) * len(ids),
         seed=config.run.seed,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

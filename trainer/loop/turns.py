@@ -4,7 +4,7 @@ A loop that was killed continues from the store. At the end the first and the la
 held-out problems.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,7 @@ from evovpo.runs.driver import Progress
 from evovpo.runs.run import start_or_resume
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
-from evovpo.types import Problem, Run, Training
-from trainer.learning.stored_groups import RunSpan
+from evovpo.types import Problem, Training
 from trainer.loop.loop import Loop
 from trainer.loop.retrain import RetrainResult, retrain, serve_start_model
 from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version
@@ -29,7 +28,6 @@ class LoopWatch(TrainingCallbacks):
 
     searching: Callable[[int, int, Problem], None] = ignore
     """Round, index of the problem, problem: before its run begins or goes on."""
-    started: Callable[[Run], None] = ignore
     told: Callable[[Progress], None] = ignore
     searched: Callable[[Outcome], None] = ignore
     trained: Callable[[RetrainResult], None] = ignore
@@ -63,10 +61,7 @@ class Turns:
         for number in range(1, rounds + 1):
             self.search_round(number)
             if trains:
-                if self.loop.train.imitate.share:
-                    self.train_on_finds(number)
-                else:
-                    self.train_what_is_new(self.loop.run_ids(number))
+                self.train_round(number)
 
     def search_round(self, number: int) -> None:
         """Make the runs of one round that are not finished yet; an interrupted one goes on.
@@ -79,7 +74,9 @@ class Turns:
         url = self.url or (self.store.name if self.store.file else None)
         if min(self.jobs, len(left)) <= 1 or url is None:
             for index in left:
-                self.search_problem(number, index)
+                self.watch.searching(number, index, self.loop.searched[index])
+                request = self.loop.request(number, index)
+                self.watch.searched(start_or_resume(request, self.store, on_tell=self.watch.told))
             return
         places = {self.loop.run_id(number, index): index for index in left}
 
@@ -98,66 +95,24 @@ class Turns:
                 "same command goes on"
             )
 
-    def search_problem(self, number: int, index: int) -> Outcome:
-        """Start or resume the run of one problem in a round; return its outcome."""
-        loop, problem = self.loop, self.loop.searched[index]
-        self.watch.searching(number, index, problem)
-        outcome = start_or_resume(
-            loop.request(number, index), self.store, self.watch.started, self.watch.told
-        )
-        self.watch.searched(outcome)
-        return outcome
-
-    def train_what_is_new(self, runs: Sequence[str]) -> bool:
-        """Train on the groups of these runs that no training has read; return whether a version came of it.
-
-        A training that was cut short is finished first.
-        """
-        stored = {row.run for row in self.store.runs()}
-        wanted = [run for run in runs if run in stored]
-        trainings = [one for one in self.trainings() if set(one.runs) & set(wanted)]
-        # By what was read, because ids change where the start model moves.
+    def train_round(self, number: int) -> None:
+        """Train on the runs of a round, to imitate on those of all rounds so far, unless that was done."""
+        first = 1 if self.loop.train.imitate.share else number
+        runs = [run for one in range(first, number + 1) for run in self.loop.run_ids(one)]
         ended = self.store.ended_trainings()
-        done = [parts_of(one) for one in self.store.trainings() if one.id in ended]
-        for training in trainings:
-            if parts_of(training) not in done:
-                self._train(parts_of(training))
-                return True
-        read = {part.run_id: part.through for one in trainings for part in parts_of(one) if part.through}
-        groups = {run: [group.prompt.id for group in self.store.groups(run, read.get(run))] for run in wanted}
-        new = [RunSpan(run, read.get(run), prompts[-1]) for run, prompts in groups.items() if prompts]
-        if not new and not trainings:
-            self.watch.not_trained(f"no group of {', '.join(runs)} is complete")
-        return bool(new) and self._train(new)
-
-    def train_on_finds(self, number: int) -> None:
-        """Train, from the start model, on what all searches up to this round hold, unless that was done."""
-        runs = [run for one in range(1, number + 1) for run in self.loop.run_ids(one)]
-        ended = self.store.ended_trainings()
-        if not any(list(one.runs) == runs and one.id in ended for one in self.trainings()):
-            self._train([RunSpan(run) for run in runs])
+        if any(list(one.runs) == runs and one.id in ended for one in self.trainings()):
+            return
+        problems, watch = self.loop.guarded or self.loop.held_out, self.watch
+        try:
+            result = retrain(self.store, runs, self.loop.train, self.policies, problems=problems, watch=watch)
+        except (NothingToTrainError, DivergedError) as error:
+            watch.not_trained(str(error))
+        else:
+            watch.trained(result)
 
     def trainings(self) -> list[Training]:
         """Return the trainings on the runs of this loop, oldest first."""
         return [training for training in self.store.trainings() if all(map(self.loop.owns, training.runs))]
-
-    def _train(self, parts: Sequence[RunSpan]) -> bool:
-        """Train, and return whether a version came of it; otherwise say why."""
-        problems, watch = self.loop.guarded or self.loop.held_out, self.watch
-        try:
-            result = retrain(
-                self.store, parts, self.loop.train, self.policies, problems=problems, watch=watch
-            )
-        except (NothingToTrainError, DivergedError) as error:
-            watch.not_trained(str(error))
-            return False
-        watch.trained(result)
-        return True
-
-
-def parts_of(training: Training) -> list[RunSpan]:
-    """Return what a training read."""
-    return list(map(RunSpan, training.runs, training.after, training.through))
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,8 @@ from evovpo.analysis.statistics import Interval
 from evovpo.experiments.break_even import UNITS
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
-from evovpo.page.reports import chart, report, table
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
 from trainer.experiments.study import Study
-from trainer.experiments.study_export import Export
 from trainer.experiments.study_results import StudyResults, budgets
 from trainer.reports.training import write_costs
 
@@ -184,23 +182,6 @@ def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
         *itertools.starmap(markdown_table, _tables(results)),
     ]
     return "\n".join(parts)
-
-
-def report_record(study: Study) -> dict[str, Any]:
-    """Return the report of a study as the page shows it, from the rows that are exported so far."""
-    export = Export(study.folder / "export", is_read_only=True)
-    missing = sum(len(export.missing(study, arm)) for arm in study.arms)
-    ended = len(export.searches), len(export.searches) + missing
-    if not export.searches:
-        return report(
-            study.name, ended, [f"{len(export.trainings)} trainings have ended, no search yet."], []
-        )
-    results = StudyResults(study, export)
-    parts = [
-        chart(f"solved by {name}", "evaluations", curves) for name, curves in _solved_curves(results).items()
-    ]
-    parts += [table(head[0] or "cost", head, rows) for head, rows in _tables(results)]
-    return report(_title(results), ended, results.verdict(), parts)
 
 
 def _title(results: StudyResults) -> str:
