@@ -85,32 +85,6 @@ def test_a_join_is_taught_whole_and_each_side_under_its_own_rows(store: Store) -
     assert len(set(prompts)) > 1
 
 
-def test_a_search_for_chains_is_taught_chains_of_its_best_answers_to_the_same_rows(store: Store) -> None:
-    rewards = {
-        SWAP: [1, 1, 1, 0, 1, 0], "x0.upper()": [0, 0, 0, 1, 1, 1],
-        "x0.title()": [0, 0, 0, 1, 1, 0], "x0.lower()": [1, 1, 1, 0, 0, 0],
-    }  # fmt: skip
-    finds = [
-        FoundProgram(Program(source(text)), evaluation(text, found), "sampled", ())
-        for text, found in rewards.items()
-    ]
-    statements = "def solve(name):\n    name = name\n    return name\n"
-    unwritable = FoundProgram(Program(statements), evaluation("best", [1] * 6), "imported", ())
-    for answers, wanted in ((1, 1), (2, 2), (4, 3)):
-        config = Config.load(None, Config.read_changes([f"search.answers={answers}"]))
-        writer = _Writer(PROBLEM, config, TOKENIZER, {})
-        target = writer.target("run", finds[2], np.random.default_rng(0), [unwritable, *finds])
-        assert isinstance(target, ImitationTarget)
-        assert target.program_id == finds[2].program.id
-        for row in target.rows:
-            assert TOKENIZER.decode(row.completion_ids) == join_chain(
-                ["x0.title()", "x0.upper()", SWAP][:wanted]
-            )
-            assert TOKENIZER.decode(row.prompt_ids).startswith(f"⟦m{wanted}⟧")
-        assert shown_rows(target) == {2}
-    assert writer.target("run", unwritable, np.random.default_rng(0), finds) is LeftOutReason.UNWRITABLE
-
-
 def test_what_is_wrong_on_validation_rows_is_not_taught_nor_are_its_sides(store: Store) -> None:
     rows = (Example(("Noether, Emmy",), "Emmy Noether"), Example(("Euclid",), "euclid, not in capitals"))
     memorised = dataclasses.replace(PROBLEM, version="names-2", validation=rows)
@@ -206,15 +180,6 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
     assert asked.startswith("<system>")
     assert asked.endswith("<assistant>")
     assert PROBLEM.statement in asked
-    other = find._replace(program=Program(source("x0.upper()")), made_of=())
-    both = Config.load(None, Config.read_changes([f"prompt.style={style}", *chat, "search.answers=2"]))
-    writer = _Writer(PROBLEM, both, _Characters(), {parent.program.id: parent})
-    chain = writer.target("run", find, np.random.default_rng(0), [find, other])
-    assert isinstance(chain, ImitationTarget)
-    written = "".join(map(chr, chain.rows[0].completion_ids[:-1]))
-    first, second = written.removeprefix("=== ANSWER 1 ===\n").split("\n=== ANSWER 2 ===\n")
-    assert find.program.source.rstrip() in first
-    assert other.program.source.rstrip() in second
 
 
 class _Characters:

@@ -116,7 +116,7 @@ def loop(
     changes = settings(train_overrides, options_of_training, TrainConfig)
     train = TrainConfig.load(None, {"run.seed": seed, **alone, **changes})
     usual: dict[str, object] = {
-        "search.answers": find_objective(train.objective.name).usual_answers,
+        "search.answers": 1 if imitate else find_objective(train.objective.name).usual_answers,
         "search.evaluations": evaluations,
         "run.seed": seed,
         "proposer.policy": "served",

@@ -2,8 +2,8 @@
 
 For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
 whole front is taught. A target is an answer to prompts in the search's own format that show only rows on
-which it is right; the sides of a join are targets too, each under its own rows. Where a search asks for
-several answers, those that are next best on these rows follow. Nothing here reads held-out rows.
+which it is right; the sides of a join are targets too, each under its own rows. Nothing here reads held-out
+rows.
 """
 
 from collections import Counter
@@ -136,7 +136,7 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
         for find in teachable:
             is_new = (problem.version, find.program.id) not in taught
             taught.add((problem.version, find.program.id))
-            target = writer.target(run_id, find, rng, teachable) if is_new else LeftOutReason.TWICE
+            target = writer.target(run_id, find, rng) if is_new else LeftOutReason.TWICE
             if isinstance(target, ImitationTarget):
                 found.append(target)
             else:
@@ -246,23 +246,18 @@ class _Writer:
         self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, FoundProgram]
     ) -> None:
         self._problem, self._tokenizer, self._held = problem, tokenizer, held
-        self._answers = config.search.answers
         self._format: PromptFormat = choose_format(problem, config)
         self._is_chat = config.proposer.name == "openai" and config.proposer.endpoint == "chat"
         self._longest = config.sampling.max_tokens or self._format.reply_tokens
 
     def target(
-        self, run_id: str, find: FoundProgram, rng: np.random.Generator, others: Sequence[FoundProgram] = ()
+        self, run_id: str, find: FoundProgram, rng: np.random.Generator
     ) -> ImitationTarget | LeftOutReason:
-        """Return a find as a target, or why it is none; of `others` a chain has what is next best."""
+        """Return a find as a target, or why it is none."""
         rows = find.right() if self._problem.is_by_example else []
         if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
             return LeftOutReason.FEW_ROWS
-        seen = rows or range(len(self._problem.objectives))
-        worth = {one.program: sum((one.evaluation.rewards or ())[row] for row in seen) for one in others}
-        ranked = sorted((program for program in worth if worth[program] > 0), key=lambda one: -worth[one])
-        chain = [find.program, *(program for program in ranked if program.id != find.program.id)]
-        made = [self._row(find, chain, rows, rng) for _ in range(_PROMPTS)]
+        made = [self._row(find, rows, rng) for _ in range(_PROMPTS)]
         if None in made:
             return LeftOutReason.UNWRITABLE
         room = self._tokenizer.model_max_length
@@ -277,13 +272,8 @@ class _Writer:
             else LeftOutReason.TOO_LONG
         )
 
-    def _row(
-        self, find: FoundProgram, chain: Sequence[Program], rows: Sequence[int], rng: np.random.Generator
-    ) -> TrainingRow | None:
-        """Return the find under a prompt that shows these rows, or None if the format cannot write it.
-
-        As many of the chain follow as an answer has room for and the format can write.
-        """
+    def _row(self, find: FoundProgram, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
+        """Return the find under a prompt that shows these rows, or None if the format cannot write it."""
         problem, made_by = self._problem, self._format
         origins = [self._held[one] for one in find.made_of if one in self._held]
         parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
@@ -291,29 +281,24 @@ class _Writer:
         if parents and rng.random() < _PARENT_SHARE:
             origin = parents[int(rng.integers(len(parents)))]
             parent = ShownProgram(origin.program, origin.evaluation)
-        base = None if parent is None else parent.program
-        written: list[Program] = []
-        for program in chain:
-            if len(written) < self._answers and self._text([*written, program], base):
-                written.append(program)
-        if find.program not in written:
+        text = self._text(find.program, None if parent is None else parent.program)
+        if not text:
             return None
-        text = self._text(written, base)
         shown = choose_rows(len(problem.train), made_by.max_rows, rng, only=rows)
         kind = PromptKind.ROOT if parent is None else PromptKind.MUTATE
-        request = PromptRequest(len(written), kind, parent, rows=shown, draw=int(rng.integers(2**31)))
+        request = PromptRequest(1, kind, parent, rows=shown, draw=int(rng.integers(2**31)))
         completion = list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
         end = self._tokenizer.eos_token_id
         completion += [end] * (completion[-1] != end)
         return text_row(self._encode(made_by.messages(problem, request)), completion)
 
-    def _text(self, chain: Sequence[Program], base: Program | None) -> str:
-        """Return what answers a prompt with these programs; empty if the format cannot write it."""
-        text = self._format.reply(self._problem, chain, base)
+    def _text(self, program: Program, base: Program | None) -> str:
+        """Return what answers a prompt with a program; empty if the format cannot write it."""
+        text = self._format.reply(self._problem, [program], base)
         rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
-        read = [answer.program for answer in self._format.answers(self._problem, rollout, len(chain), base)]
-        sources = [None if one is None else one.source.strip() for one in read]
-        return text if sources == [program.source.strip() for program in chain] else ""
+        (read,) = self._format.answers(self._problem, rollout, 1, base)
+        is_same = read.program is not None and read.program.source.strip() == program.source.strip()
+        return text if is_same else ""
 
     def _encode(self, messages: Sequence[Message]) -> list[int]:
         if self._is_chat:
