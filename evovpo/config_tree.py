@@ -101,10 +101,7 @@ class Section(BaseModel):
 
 
 class Tree(Section):
-    """Base of whole configurations: sections with all defaults, and tuples of sections of one kind.
-
-    In TOML a tuple is an array of tables, in JSON a list.
-    """
+    """Base of whole configurations: sections with all defaults, and tuples of sections of one kind."""
 
     def to_json(self) -> str:
         """Return the resolved form as one line of JSON, keys sorted."""
@@ -174,10 +171,7 @@ class Tree(Section):
 
     @classmethod
     def key_faults(cls, base: object, origin: str) -> list[str]:
-        """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`.
-
-        Empty does not say that the values fit together: loading them does.
-        """
+        """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`."""
         if not isinstance(base, Mapping):
             return [f"{origin}: expected sections with keys, found {base!r:.80}"]
         sections, faults = cls._sections(), []

@@ -319,10 +319,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The ticket that `ask` hands out: one prompt, to be sampled `rollouts` times.
-
-    A ticket of kind `JOIN` or `SEED` has no messages; its single reply is `proposals`.
-    """
+    """The ticket that `ask` hands out; without a model its single reply is `proposals`."""
 
     id: str
     run_id: str
@@ -518,10 +515,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A proposer that can be served; number 0 is the start model.
-
-    A stored version is servable: its folder was complete before its row was written.
-    """
+    """A proposer that can be served, whose folder is complete; number 0 is the start model."""
 
     number: int
     parent: int | None
@@ -571,10 +565,9 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """The figures of one optimiser step.
+    """The figures of one optimiser step: means over all groups that it looked at.
 
-    Scores, rewards, diversity and programs are means over all groups that the step looked at; entropy, KL,
-    shares and loss are those of the tokens it trained on, under the weights before the step.
+    Entropy, KL, shares and loss are of the tokens it trained on, under the weights before the step.
     """
 
     training_id: str

@@ -25,10 +25,7 @@ def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return how far judged vectors reach together, a point wherever that rises.
-
-    `vectors` holds the evaluations after which each was judged, ascending, and the vector.
-    """
+    """Return how far judged vectors, with the evaluations after which each was judged, reach together."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}

@@ -50,10 +50,7 @@ def component_names(problem: Problem) -> tuple[str, ...]:
 
 
 def correlations(answers_N_D: Floats) -> Floats:
-    """Return the Pearson correlations `[D, D]` of the components over N answers.
-
-    Those of a component with the same value in every answer are NaN, also with itself.
-    """
+    """Return the Pearson correlations `[D, D]` of components over N answers; NaN where one is constant."""
     centred = answers_N_D - answers_N_D.mean(axis=0)
     norms = np.sqrt((centred**2).sum(axis=0))
     # A constant column differs from its mean by rounding only.

@@ -35,8 +35,7 @@ def number(value: Json) -> float | None:
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
     """Return `combined_score`, else the mean of all numbers but those `left_out` (of all where none is left).
 
-    As OpenEvolve 0.4.0 (`get_fitness_score`), but only finite numbers count, and an `error` alone is no
-    score.
+    As OpenEvolve 0.4.0 (`get_fitness_score`), of finite numbers; an `error` alone is no score.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan
@@ -81,10 +80,7 @@ def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
 
 
 def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
-    """Return by what a judged program is compared with others: its rewards, or the number that ranks it.
-
-    Rewards are bounded, so that two of very different numbers may be the same.
-    """
+    """Return by what a judged program is compared with others: its rewards, or the number that ranks it."""
     score = score_of(problem, evaluation)
     return evaluation.rewards or () if score is None else (score,)
 
@@ -98,8 +94,7 @@ def merit(problem: Problem, evaluation: Evaluation) -> float:
 def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
     """Return, in a line, what failed where metrics only say that something did; empty for a real judgement.
 
-    They do without a score, and with one of at most 0 beside an error: that metric, or in the feedback
-    an exception, a traceback, or a file or host that was not found.
+    Without a score, or with one of at most 0 beside an error in the metrics or the feedback.
     """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
     if score is not None and score > 0.0:

@@ -71,8 +71,7 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     """Return for each k the probability that k answers in chains of m hold a right one.
 
-    Drawn as in `best_at_k`; of independent answers the unbiased estimator of Chen et al. 2021 (arXiv
-    2107.03374).
+    As `best_at_k`; of independent answers the unbiased estimator of Chen et al. (arXiv 2107.03374).
     """
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
 

@@ -21,8 +21,7 @@ def project_of(
 ) -> tuple[str, str]:
     """Return the path of the evaluator's file, and that of the initial program (empty: the one beside it).
 
-    A function or source is written into a folder in `evovpo-out`. Raises `ConfigError` for a function that a
-    file cannot hold.
+    Writes a function or source into `evovpo-out`; raises `ConfigError` if a file cannot hold it.
     """
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):

@@ -47,10 +47,7 @@ class Best:
     """The function that it defines; empty if an OpenEvolve evaluator runs it."""
 
     def __call__(self, *arguments: Json) -> Json:
-        """Return what the program gives for these arguments, run in the sandbox.
-
-        Raises `ProblemError` where it fails, and for a program that is no function.
-        """
+        """Return what the program gives in the sandbox; `ProblemError` if it fails or is no function."""
         if not self.entry:
             raise ProblemError("the best program is no function: its evaluator runs it; save best.source")
         with Sandbox(workers=1) as sandbox:

@@ -83,9 +83,8 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem judged by a function, and the scorer that calls it.
 
-    Its components are those that the function names for the outputs of `seed_program`. No two problems made
-    here share judgements. Raises `ProblemError` if that program fails on every input or the function its
-    contract.
+    Its components are those named for the outputs of `seed_program`. No two problems made here share
+    judgements. Raises `ProblemError` if that program fails on every input or the function its contract.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"

@@ -40,10 +40,7 @@ class StoredRun:
     """In the order in which the run took note of them."""
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
-        """Return a program and then its ancestors, newest first, without the inspirations of each.
-
-        Raises `KeyError` for a program that is not of this run.
-        """
+        """Return a program and then its ancestors, newest first, without inspirations."""
         by_id = {program.id: program for program in self.programs}
         found, wanted = {program_id: by_id[program_id]}, [program_id]
         while wanted:
@@ -79,10 +76,7 @@ def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
 
 
 def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
-    """Return a run with all its programs, by its id, the beginning of it, or `latest`.
-
-    Raises `StoreError` where the store or the run is not there.
-    """
+    """Return a run with its programs, by its id, the beginning of it, or `latest`; raises `StoreError`."""
     with Store.open(str(store), create=False) as opened:
         found = opened.run(find_run(opened, run))
         problem = opened.problem(found.problem_id, found.problem_version)

@@ -10,10 +10,7 @@ from evovpo.types import Problem, Prompt
 
 
 def random_proposer(problem: Problem) -> ScriptedProposer:
-    """Return the baseline of the built-in model for `problem`.
-
-    It replies with chains of `prompt.answers` programs; reply i of a prompt follows from its seed and i.
-    """
+    """Return the baseline for `problem`; reply i of a prompt follows from its seed and i."""
     rows = [[str(value) for value in example.inputs] for example in problem.train]
 
     def reply(prompt: Prompt, index: int) -> str:

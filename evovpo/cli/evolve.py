@@ -324,10 +324,7 @@ def show_advice(store: Store, view: RunView) -> None:
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
-    """Run a search under a live view and return its outcome; an interrupted one says how to resume.
-
-    `work` takes the hooks of a run, `on_start` and `on_tell`.
-    """
+    """Run a search under a live view (the hooks of a run); an interrupted one says how to resume."""
     from evovpo.reports.live import LiveProgress
 
     live = LiveProgress(console(stderr=True), store.call_totals)

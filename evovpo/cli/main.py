@@ -81,11 +81,7 @@ app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:
-    """Add the commands that installed packages offer: the trainer's.
-
-    An entry point of `evovpo.commands` names a typer app that imports nothing heavy; a second call changes
-    nothing.
-    """
+    """Add the commands that installed packages offer by the entry point `evovpo.commands`: the trainer's."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group="evovpo.commands")):

@@ -107,10 +107,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve a store in its own process, at a free port, until the block ends; prints the address.
-
-    `report` makes the report that it shows, and can be pickled.
-    """
+    """Serve a store in its own process until the block ends; `report`, which can be pickled, is shown too."""
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()

@@ -139,7 +139,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
 def whole_level(minimum: Level, wanted: Level | None) -> Level:
     """Return the level at which evaluators run with their candidates; raises `SandboxError`.
 
-    Without Landlock it is `none`: an evaluator opens files, and seccomp cannot tell which.
+    Without Landlock it is `none`: seccomp cannot tell which files an evaluator opens.
     """
     level = choose_level(probe(), minimum, wanted)
     if level.has_landlock or level is Level.NONE:
@@ -166,11 +166,7 @@ def check_job(job: WholeJob, folder: Path) -> None:
 
 
 class ProxySandbox(WholeSandbox):
-    """As `WholeSandbox`, with the candidate alone in its own process; the result can be trusted.
-
-    The candidate's process is that of `Sandbox`. What is opened is opened for the evaluator alone. Each has
-    the limits for itself.
-    """
+    """As `WholeSandbox`, with the candidate alone in a process of `Sandbox`; the result can be trusted."""
 
     _has_candidates = True
 

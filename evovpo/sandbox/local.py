@@ -17,10 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """Servers that each do one task at a time; a context manager, thread-safe.
-
-    A `sandbox_error` (the sandbox failed, not the program) is retried up to `retries` times.
-    """
+    """Servers that each do one task at a time, tried again on a `sandbox_error`; thread-safe."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
@@ -82,11 +79,10 @@ class Pool(Generic[W]):
 class Sandbox(Pool[ForkServer]):
     """Runs untrusted programs; a call takes a free fork-server or waits.
 
-    Args: workers: Programs at a time; None: one per usable core. preload: Modules that programs find
-    imported, besides common ones of the standard library. hidden: Paths that programs must not read although
-    they lie below the Python installation. level: Use exactly this level, not the strongest that works.
-
-    Raises `SandboxError` if the machine does not offer the level, and never runs below `minimum_level`.
+    `workers` programs run at a time (None: one per usable core), strictly at `level` or at the strongest that
+    works. They find the modules of `preload` imported, and cannot read `hidden` paths below the Python
+    installation. Raises `SandboxError` if the machine does not offer the level, or only one below
+    `minimum_level`.
     """
 
     def __init__(

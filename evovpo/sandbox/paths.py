@@ -25,10 +25,7 @@ OWN = (str(PACKAGE), str(PACKAGE.parent / "trainer"))
 
 
 def python_executable() -> str:
-    """Return the running Python without `..` on the way, which cannot be followed in namespaces.
-
-    It may itself be a symbolic link, as in a virtual environment, and stays one.
-    """
+    """Return the running Python without `..` on the way, which cannot be followed in namespaces."""
     return _without_dots(sys.executable)
 
 
@@ -96,11 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return what a private copy of a project holds, and true if it had to be of links alone.
-
-    Entries are a name there, its path, and whether it is a link, as where the project is too large for a
-    copy.
-    """
+    """Return name, path and whether it is a link of what a private copy holds, and true if only links fit."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

@@ -80,10 +80,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return the strongest level on offer, or `wanted`.
-
-    Raises `SandboxError` if it is below `minimum`, or the wanted one is not on offer.
-    """
+    """Return the strongest level on offer, or `wanted`; raises `SandboxError` if that is too weak."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

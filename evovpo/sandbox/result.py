@@ -191,10 +191,7 @@ def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level)
 def judge_whole(
     report: ChildReport | str, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> WholeResult:
-    """Return the result of an evaluation, or of the failure to have any report.
-
-    `written` holds at most one byte more than the limit on results.
-    """
+    """Return the result of an evaluation, or of the failure to have any report."""
     if isinstance(report, str):
         text = log.decode(errors="replace")
         detail = f"{report}: {text[-_LOG_TAIL:].strip()}"

@@ -76,7 +76,7 @@ class EvaluatorServer(Server):
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
         """Return the watcher's report, or why there is none, with result and log of an evaluation.
 
-        `calls` leads to a candidate in another process. Raises `SandboxError` if no watcher can be started.
+        `calls` leads to a candidate elsewhere. Raises `SandboxError` if no watcher can be started.
         """
         wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:

@@ -191,10 +191,7 @@ class ForkServer(Server):
     def run(
         self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool
     ) -> Result:
-        """Return how the program ended; `sandbox_error` if the fork-server failed in between.
-
-        Raises `SandboxError` if the fork-server cannot be started.
-        """
+        """Return how the program ended; raises `SandboxError` if the fork-server cannot be started."""
         # Through JSON, so that a candidate gets plain lists whatever sequences the caller has.
         self._prepare(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
         message = self._ask(_request(limits), limits.wall_seconds + ANSWER_SECONDS)

@@ -127,10 +127,7 @@ class Scores(NamedTuple):
 
 
 def weightings(components: int) -> Floats:
-    """Return about a thousand fixed weightings `[K, D]` from Dirichlet(1, ..., 1).
-
-    With their cyclic shifts, so that every component has exactly the same total weight.
-    """
+    """Return about a thousand fixed weightings `[K, D]` from Dirichlet(1), each with its cyclic shifts."""
     draws = np.random.default_rng(0).dirichlet(np.ones(components), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
@@ -145,10 +142,7 @@ def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:
 
 
 def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list[Floats]:
-    """Return about two thousand seeded sets of `size` answers to one prompt, as many of every prompt.
-
-    Of a prompt with fewer answers, the set of them all.
-    """
+    """Return about two thousand seeded sets of up to `size` answers to one prompt, from all prompts alike."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -162,8 +156,7 @@ def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list
 def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
     """Return the rewards `[m, D]` of up to `SET_SIZE` answers, each chosen to raise E_w max w·r most.
 
-    That is monotone and submodular in the set, so the greedy choice reaches at least 1 - 1/e of the best
-    set's value (Nemhauser, Wolsey and Fisher 1978).
+    Greedy, which reaches at least 1 - 1/e of the best set's value (Nemhauser, Wolsey and Fisher 1978).
     """
     scores_N_K = answers_N_D @ weights_K_D.T
     chosen: list[int] = []

@@ -66,8 +66,7 @@ def shorter(expression: str) -> list[str]:
 def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
     """Return the source of a function `entry(parameters)` that returns a canonical expression of them.
 
-    Parameters that an expression's own names would shadow are refused when a problem is loaded. Raises
-    one of `UNREADABLE` for an expression that is nested too deeply.
+    Raises one of `UNREADABLE` for an expression that is nested too deeply.
     """
     tree = parse_expression(expression)
     has_re = any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))

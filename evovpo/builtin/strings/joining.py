@@ -16,10 +16,7 @@ _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", 
 
 
 def join_language(problem: Problem) -> JoinLanguage | None:
-    """Return how programs of `problem` are joined.
-
-    None if it is not one of strings by example. Without a condition that tells its rows apart none is joined.
-    """
+    """Return how programs of `problem` are joined; None if it is not one of strings by example."""
     if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]

@@ -28,10 +28,7 @@ class CandidateError(RuntimeError):
 
 
 def pack(value: Any) -> Any:
-    """Return a value in the form that passes; raises TypeError for what cannot.
-
-    Tuples become lists, numpy's scalars become numbers.
-    """
+    """Return a value as lists, numbers and texts that pass; raises TypeError for what cannot."""
     if value is None or isinstance(value, bool | int | float | str):
         if type(value).__module__ == "numpy":  # float64 is a float too
             return value.item()  # type: ignore[union-attr]
@@ -115,10 +112,7 @@ def serve(descriptor: int, code: str) -> None:
 
 
 class SocketModule(ModuleType):
-    """One side of a socket whose other side is not trusted, as a module for the stub of a candidate.
-
-    Several threads may call, one at a time.
-    """
+    """A socket whose other side is not trusted, as a module for a candidate's stub; thread-safe."""
 
     CandidateError = CandidateError
 

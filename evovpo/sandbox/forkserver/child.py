@@ -12,10 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move descriptors to the numbers that are their keys, and close everything else but standard input.
-
-    Programs that are started inherit the log only.
-    """
+    """Move descriptors to the numbers that are their keys, and close everything else but standard input."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):

@@ -79,10 +79,7 @@ def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
 
 
 def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> None:
-    """Put this process and its future children under the resource limits.
-
-    Where this is final, for good, and also the open files, and the CPU time since the start of a process.
-    """
+    """Put this process and its future children under the resource limits; where this is final, for good."""
     limits = settings["limits"]
     tasks = limits["processes"] + limits["threads"]
     values = {

@@ -31,10 +31,7 @@ def folder_bytes(folder: str, enough: int) -> int:
 
 
 def empty(folder: str) -> bool:
-    """Remove all that is in a folder, whatever its modes; true if nothing is left.
-
-    Folders in folders are moved up first, so that no path gets long.
-    """
+    """Remove all that is in a folder, whatever its modes and depth; true if nothing is left."""
     prefix, numbers = os.urandom(8).hex(), itertools.count()
     try:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else its modes are for others too

@@ -153,10 +153,7 @@ class Filter:
         self._places = [(4 * index, word) for index, word in enumerate(words) if word in PLACEHOLDERS]
 
     def load(self, values: Mapping[int, int] | None = None) -> None:
-        """Put this process under the filter, for good.
-
-        `values` are for the placeholders; that of the process id becomes the id of this process.
-        """
+        """Put this process under the filter, for good, with `values` in place of the placeholders."""
         known = {PID_PLACEHOLDER: os.getpid(), **(values or {})}
         for place, placeholder in self._places:
             struct.pack_into("<I", self._buffer, place, known[placeholder] & 0xFFFFFFFF)

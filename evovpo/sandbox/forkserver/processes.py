@@ -22,10 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return how many tasks the given processes are, with their threads, and the bytes of memory they use.
-
-    Counted is resident memory that is no file's, what several share in each of them.
-    """
+    """Return how many tasks processes are, with their threads, and the bytes of memory that is no file's."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -36,10 +36,7 @@ def read_payload() -> Payload:
 
 
 def run_payload() -> None:
-    """Run the candidate of the payload file and write its lines to the result file.
-
-    Exceptions of the candidate become lines.
-    """
+    """Run the candidate of the payload file and write its lines, exceptions too, to the result file."""
     code, entry, cases, per_case = read_payload()
     try:
         function = load(code).get(entry)

@@ -103,10 +103,9 @@ def _load(library_paths: list[str], preload: list[str]) -> None:
 
 @contextlib.contextmanager
 def _without_fork_hooks() -> Iterator[None]:
-    """Keep modules from asking to be called after a fork.
+    """Keep modules from asking to be called after a fork, which takes half a millisecond per child.
 
-    `threading` and `logging` would make new locks, which one thread does not need, and `random` would
-    take a new seed where all children shall have the same; together half a millisecond per child.
+    `random` would take a new seed where all children shall have the same.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None
@@ -158,10 +157,7 @@ class _Programs:
 def _become_candidate(
     server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None, sockets: list[int]
 ) -> NoReturn:
-    """Run the candidate of the payload, or let it answer the calls that come by a socket.
-
-    Landlock, the server's seccomp filter and the other resource limits are inherited.
-    """
+    """Run the candidate of the payload, or let it answer the calls that come by a socket."""
 
     def lock_down() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, cpu_seconds)
@@ -181,10 +177,7 @@ def _become_candidate(
 
 
 def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket) -> dict[str, Any]:
-    """Return how the child ended.
-
-    It is killed at its wall-clock limit, when the supervisor asks for it, or when that is gone.
-    """
+    """Return how the child ended; its wall-clock limit, or the supervisor, may have ended it."""
     pidfd = os.pidfd_open(pid)
     poll.register(pidfd, select.POLLIN)
     events = {descriptor for descriptor, _ in poll.poll(wall_ms)}

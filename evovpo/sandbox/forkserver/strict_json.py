@@ -15,10 +15,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return an object and what is wrong with a value in it (or an empty text).
-
-    Raises ValueError (or RecursionError) if it is not a JSON object.
-    """
+    """Return an object and what is wrong with a value in it; raises ValueError or RecursionError."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -99,10 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs, in order, of a dictionary or of an object with `metrics`.
-
-    Raises TypeError for anything else.
-    """
+    """Return (name, value) pairs of a dictionary or of an object with `metrics`; else raises TypeError."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(

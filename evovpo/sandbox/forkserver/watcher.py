@@ -199,10 +199,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """Return a user that nobody else is, who owns the private folder from now on; none if there is no such.
-
-    Only root can run as others, and in a container perhaps not even root.
-    """
+    """Return a user that nobody else is, who owns the private folder from now on; None except for root."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

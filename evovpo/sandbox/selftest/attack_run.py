@@ -161,11 +161,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
-    """Return CPU milliseconds of one evaluation: supervisor, fork-server and child together.
-
-    `numpy`: with it preloaded; `whole` and `proxy`: with a trivial evaluator, without this process; None
-    where not offered at this level.
-    """
+    """Return CPU milliseconds of one evaluation by kind; None where not offered at this level."""
     costs: dict[str, float | None] = {"trivial": _cost(level, (), TRIVIAL)}
     costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY)
     if not level.has_landlock:
