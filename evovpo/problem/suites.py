@@ -10,6 +10,7 @@ from evovpo.analysis.scores import number
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import write_errors
 from evovpo.problem.faults import TOML, Faults, read_toml, shown, tables
+from evovpo.problem.importers.problem_writer import check_empty
 from evovpo.problem.importers.tables import TABLES, is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
 
@@ -149,11 +150,8 @@ def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "exampl
     """
     path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
+        check_empty(path)
         path.mkdir(parents=True, exist_ok=True)
-        if any(path.iterdir()):
-            raise ProblemError(
-                f"{path}: expected a new or empty folder, found files in it; choose another name"
-            )
         for file in (_STARTERS / kind).glob("*.*"):
             shutil.copyfile(file, path / file.name)
     return path
