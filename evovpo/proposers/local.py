@@ -95,20 +95,15 @@ class LoadedModel(NamedTuple):
 
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
     """Return the policy in the folder `version.path`. Raises `PolicyError`."""
-
-    def check(config: Any) -> None:
-        for name in config.architectures or ():
-            check_supported(name, config)
-
-    model, tokenizer, end_ids = load_model(version, check)
+    model, tokenizer, end_ids = load_model(version, is_sampled_here=True)
     return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
 
 
-def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda config: None) -> LoadedModel:
+def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedModel:
     """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
 
-    `check` is called with the configuration before the weights are read. Raises `PolicyError` for a folder
-    that cannot be used, and for an adapter without peft.
+    Raises `PolicyError` for a folder that cannot be used, for an adapter without peft, and before the weights
+    are read for a model that our sampler does not compute, if it is to.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -121,17 +116,15 @@ def load_model(version: PolicyVersion, check: Callable[[Any], None] = lambda con
         )
     check_model_folder(folder)
     loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
+    own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with _damage_named(folder):
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    check(config)
+        config = AutoConfig.from_pretrained(folder, **own)
+    for name in config.architectures or () if is_sampled_here else ():
+        check_supported(name, config)
+    own |= {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}  # and no pickle
     with _damage_named(folder), no_progress_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        own = {
-            "local_files_only": True,
-            "use_safetensors": True,
-            "trust_remote_code": False,
-        }  # nothing is fetched, and no pickle read
-        model, info = loader.from_pretrained(folder, dtype=torch.float32, output_loading_info=True, **own)
+        model, info = loader.from_pretrained(folder, **own)
     if missing := sorted(info["missing_keys"]):
         raise PolicyError(
             f"the weights in {folder} lack {len(missing)} tensors of the model in config.json, {missing[0]} "
