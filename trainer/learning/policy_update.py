@@ -1,8 +1,7 @@
 """Policy-gradient steps on given rollouts, for stored groups and for the arms of studies.
 
-The loss is that of `trainer/learning/grpo.py` (TRL), and a test holds the two gradients together: PPO's
-clipped ratio to the *behaviour* log-probabilities, mean over all completion tokens of the step, plus a k3 KL
-term to a frozen reference. Judging, objectives and storage are elsewhere.
+The loss is that of `trainer/learning/grpo.py` (TRL): PPO's clipped ratio to the *behaviour*
+log-probabilities, mean over all completion tokens of the step, plus a k3 KL term to a frozen reference.
 """
 
 import contextlib
@@ -39,8 +38,8 @@ class Updater:
     """A model with its optimiser (AdamW, constant rate after a warm-up) and frozen reference.
 
     `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
-    `reference` is the policy that the KL term holds on to; none with a PEFT model means: the model without
-    its adapter. Raises `ValueError` if a KL term is wanted and there is neither.
+    `reference` is the policy of the KL term; None with a PEFT model means the model without its adapter.
+    Raises `ValueError` if a KL term is wanted and there is neither.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:

@@ -1,8 +1,4 @@
-"""Reads stored groups for training, and counts those that are left out by reason.
-
-Nothing is dropped silently: every group of a run is either trained on or counted under one `Skip`. Nothing
-is normalised here: advantages belong to `trainer/objectives.py`.
-"""
+"""Reads stored groups for training; every group that is left out is counted under one `Skip`."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -102,8 +98,8 @@ class GroupReader(NamedTuple):
 def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
     """Return the complete groups of a run.
 
-    Raises `TrainingError` if the groups there are cannot be trained on because of how the run was made, or
-    were written in another format than the start model's.
+    Raises `TrainingError` if they cannot be trained on because of how the run was made, or were written in
+    another format than the start model's.
     """
     run = store.run(run_id)
     problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))

@@ -58,18 +58,11 @@ class Loop:
         """Return the problem of one of its runs."""
         return self.searched[int(run_id.rpartition("-p")[2])]
 
-    def settings(self, round_number: int, index: int) -> Config:
-        """Return the settings of a run: a seed of its own, so that every search of a problem asks anew."""
-        seed = int(content_id(str(self.search.run.seed), str(round_number), str(index)), 16) >> 1
-        return self.search.changed(run=RunConfig(seed=seed))
-
     def request(self, round_number: int, index: int) -> RunRequest:
-        """Return the run of problem `index` in a round."""
-        return RunRequest(
-            self.searched[index],
-            self.settings(round_number, index),
-            run_id=self.run_id(round_number, index),
-        )
+        """Return the run of problem `index` in a round, with a seed of its own."""
+        seed = int(content_id(str(self.search.run.seed), str(round_number), str(index)), 16) >> 1
+        config = self.search.changed(run=RunConfig(seed=seed))
+        return RunRequest(self.searched[index], config, run_id=self.run_id(round_number, index))
 
 
 def plan_loop(

@@ -68,9 +68,8 @@ def retrain(
     servers that must offer it. Files go into `policies`, a folder that one trainer uses at a time.
 
     Raises, with what was served before still served: `TrainingError` if there is nothing to train on, the
-    data do not fit the model, a file cannot be written, or another trainer is at work; `DivergedError` if
-    the loss is not finite; `PolicyError` if a policy folder is gone; `ConfigError` for settings that do not
-    go together; `PublishError` if the version cannot be published.
+    data do not fit the model, a file cannot be written, or another trainer is at work; `DivergedError`,
+    `PolicyError` if a policy folder is gone, `ConfigError` and `PublishError`.
     """
     began = time.monotonic()
     with only_trainer(policies):

@@ -1,8 +1,4 @@
-"""Runs a loop: rounds of searches, each followed by a training.
-
-A loop that was killed continues from the store. At the end the first and the last model are compared on
-held-out problems.
-"""
+"""Runs a loop: rounds of searches, each followed by a training; a killed one continues from the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
