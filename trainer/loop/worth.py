@@ -80,8 +80,9 @@ class _Measured(NamedTuple):
     """Problems that searches with joins solve."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return what training and answers cost in a unit, and the problems solved."""
+        """Return what training and `ANSWERS` answers cost in a unit, and the problems solved."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
+        cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
         return ArmCosts(training, np.full(solved_S_T.shape, cost / solved_S_T.size), solved_S_T)
 
