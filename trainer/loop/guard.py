@@ -37,8 +37,6 @@ PROBE_FILE = "probe.json"
 FEWEST_PROBLEMS = 6
 """On fewer problems no version is called clearly worse: of two equal versions the new one loses on each of 5
 by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
-
-
 Values = dict[str, list[float]]
 """By figure, one value for each problem that was probed."""
 
