@@ -55,28 +55,18 @@ def serve(
 
     from evovpo.experiments.batch import read_batch
     from evovpo.page.batch_report import batch_report
-    from evovpo.page.reports import LiveReport
 
     _require_ui()
-    from evovpo.page.page_server import application, needs_token
-    from evovpo.page.page_server import serve as serve_page
-    from evovpo.page.page_store import Source
 
-    token = secrets.token_urlsafe(18) if needs_token(host) else None
-
-    def ready(address: str) -> None:
+    def ready(address: str, has_token: bool) -> None:
         say(address)
-        if not no_browser and token is None:  # command lines are for everybody to read
+        if not no_browser and not has_token:  # command lines are for everybody to read
             webbrowser.open(address)
 
-    live = None
     if report is not None:
         read_batch(report)  # what is wrong with it is said now
-        live = LiveReport(partial(batch_report, report, store_url))
-    source = Source(store_url)
-    with contextlib.closing(source), contextlib.suppress(KeyboardInterrupt):
-        app = application(source, token, live)
-        serve_page(app, host, port, token, ready)
+    shown = None if report is None else partial(batch_report, report, store_url)
+    _serve(store_url, host, port, shown, ready)
 
 
 @app.command("export", rich_help_panel="Runs")
@@ -124,20 +114,30 @@ def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> 
 
 def _serve_beside(url: str | None, report: Callable[[], Record] | None, is_said: Event) -> None:
     threading.Thread(target=end_with_parent, daemon=True).start()
-    from evovpo.page.page_server import application, needs_token
-    from evovpo.page.page_server import serve as serve_page
-    from evovpo.page.page_store import Source
-    from evovpo.page.reports import LiveReport
 
-    token = secrets.token_urlsafe(18) if needs_token("127.0.0.1") else None
-
-    def ready(address: str) -> None:
+    def ready(address: str, _: bool) -> None:
         say(f"page: {address}", stderr=True)
         is_said.set()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        app = application(Source(url), token, report=report and LiveReport(report))
-        serve_page(app, "127.0.0.1", 0, token, ready)
+    _serve(url, "127.0.0.1", 0, report, ready)
+
+
+def _serve(
+    url: str | None,
+    host: str,
+    port: int,
+    report: Callable[[], Record] | None,
+    ready: Callable[[str, bool], None],
+) -> None:
+    """Serve a store until Ctrl-C; `ready` is told the address, and whether it holds a token."""
+    from evovpo.page.page_server import application, needs_token, serve
+    from evovpo.page.page_store import Source
+    from evovpo.page.reports import LiveReport
+
+    token = secrets.token_urlsafe(18) if needs_token(host) else None
+    with contextlib.closing(Source(url)) as source, contextlib.suppress(KeyboardInterrupt):
+        app = application(source, token, report and LiveReport(report))
+        serve(app, host, port, token, lambda address: ready(address, token is not None))
 
 
 def _require_ui() -> None:
