@@ -4,14 +4,11 @@ An executor is a `Judge`, called from several threads. Ray is imported only wher
 """
 
 import contextlib
-import os
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
 from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
-
-_IN_A_TASK = 16
 
 
 def open_executor(
@@ -31,9 +28,3 @@ def open_executor(
     from evovpo.judging.ray import open_ray
 
     return open_ray(problem, config)
-
-
-def programs_at_once(config: Config) -> int:
-    """Return how many programs to give an executor at a time; of Ray's, several share a task."""
-    workers = config.sandbox.workers or os.cpu_count() or 1
-    return workers if config.sandbox.executor == "local" else _IN_A_TASK * workers

@@ -6,10 +6,7 @@ A task whose process or machine is lost is run again.
 
 import contextlib
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from statistics import fmean
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from evovpo.config import Config, SandboxConfig
@@ -28,10 +25,6 @@ except ImportError as missing:
 
 _RETRIES = 5
 """How often a task is run again whose process or machine is lost."""
-_TASK_SECONDS = 0.05
-"""How long the programs of one task should take together: several times what a task costs."""
-_SHORTEST = 1e-3
-"""What a program takes at least, so that a task has at most 50 of them."""
 _KEPT = 4
 """Evaluators that a process of Ray keeps open, each with a fork-server."""
 _OBJECT_STORE_BYTES = 100 << 20
@@ -67,19 +60,16 @@ def held_judge(job: RayJob) -> Judge:
     return _held[-1][1]
 
 
-def _evaluate(job: RayJob, method: str, programs: Sequence[Program]) -> list[Any]:
-    """Return what a method of `Judge` says of programs, where the task runs."""
-    return [getattr(held_judge(job), method)(program) for program in programs]
+def _evaluate(job: RayJob, method: str, program: Program) -> Any:
+    """Return what a method of `Judge` says of a program, where the task runs."""
+    return getattr(held_judge(job), method)(program)
 
 
 # ---------------------------------------------------------------- where the run is
 
 
 class RayJudge:
-    """Judges programs of one problem as tasks of the cluster that this process is connected to.
-
-    `sandbox.workers` tasks are open at a time; programs that wait share the next ones (`_TASK_SECONDS` each).
-    """
+    """Judges programs of one problem, each in a task of the cluster that this process is connected to."""
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
@@ -87,24 +77,15 @@ class RayJudge:
         judging = Config(sandbox=one_at_a_time, store=config.store, evaluator=config.evaluator)
         self._job = ray.put(RayJob(problem, judging))
         self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
-        self._workers = config.sandbox.workers or os.cpu_count() or 1
-        self._tasks = threading.Semaphore(self._workers)
-        self._waiting: list[tuple[Program, Future[Evaluation]]] = []
-        self._lock = threading.Lock()
-        self._mean_seconds = _TASK_SECONDS
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the judgement of `program`; raises as the evaluator does.
 
         Where the cluster cannot run it, that is a `sandbox_error`: no fault of the program.
         """
-        judgement: Future[Evaluation] = Future()
-        with self._lock:
-            self._waiting.append((program, judgement))
-        with self._tasks:
-            self._judge_some()
         try:
-            return judgement.result()
+            found: Evaluation = self._result("evaluate", program)
+            return found
         except RayError as error:
             return Evaluation(
                 program_id=program.id,
@@ -116,38 +97,19 @@ class RayJudge:
                 isolation="none",
             )
 
-    def _judge_some(self) -> None:
-        """Have one task judge programs that wait, if another thread has not taken them all."""
-        with self._lock:
-            even_share = -(-len(self._waiting) // self._workers)
-            count = max(1, min(even_share, int(_TASK_SECONDS / self._mean_seconds)))
-            taken, self._waiting = self._waiting[:count], self._waiting[count:]
-        if not taken:
-            return
-        try:
-            found: list[Evaluation] = self._result("evaluate", [program for program, _ in taken])
-        except Exception as error:  # whatever it is, it is raised where the programs are waited for
-            for _, judgement in taken:
-                judgement.set_exception(error)
-            return
-        self._mean_seconds = max(_SHORTEST, fmean(one.seconds for one in found))
-        for (_, judgement), evaluation in zip(taken, found, strict=True):
-            judgement.set_result(evaluation)
-
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; raises `SandboxError`."""
         try:
-            (right,) = self._result("evaluate_heldout", [program])
+            return tuple(self._result("evaluate_heldout", program))
         except RayError as error:
             raise SandboxError(
                 f"the held-out rows of {self._problem.id} could not be run on Ray: {first_line(error)}"
             ) from error
-        return tuple(right)
 
-    def _result(self, method: str, programs: Sequence[Program]) -> Any:
+    def _result(self, method: str, program: Program) -> Any:
         """Return what a task gives, or raise what it raised, as if it had been called here."""
         try:
-            return ray.get(self._evaluate.remote(self._job, method, programs))
+            return ray.get(self._evaluate.remote(self._job, method, program))
         except RayTaskError as error:
             if isinstance(error.cause, EvovpoError):
                 raise error.cause from error

@@ -16,7 +16,7 @@ from evovpo.config import Config, StoreConfig
 from evovpo.errors import FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
 from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, open_evaluator
-from evovpo.judging.executors import open_executor, programs_at_once
+from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.proposers import Proposer
@@ -181,7 +181,7 @@ def _drive(
                 journal=store,
                 known=judged | store.known_evaluations(problem.version, but=search.programs),
                 on_tell=on_tell,
-                workers=programs_at_once(config),
+                workers=config.sandbox.workers or os.cpu_count() or 1,
                 keep=SnapshotKeeper(store, search).look,
             )
             status = asyncio.run(_run_and_close(driver, proposer))
