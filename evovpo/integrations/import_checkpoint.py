@@ -178,26 +178,23 @@ class _Importer:
     def _as_it_is(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
         """Yield the ask and the tell of starting programs, or of a copy."""
         programs = tuple(self.programs[item.id] for item in evolved)
-        source = self._parent(evolved[0])
-        parents = () if source is None else (Parent(source.id, ParentRole.PARENT),)
+        parents = self._parents(evolved[0])
         prompt = self._ask(PromptKind.SEED, island=island, parents=parents, proposals=programs)
         yield prompt
         judged = zip(programs, evolved, strict=True)
         yield self._told(prompt, None, [(program, "", self._theirs(item)) for program, item in judged])
 
-    def _parent(self, evolved: CheckpointProgram) -> Program | None:
+    def _parents(self, evolved: CheckpointProgram) -> tuple[Parent, ...]:
         """Return the parent of a program if it was told before it."""
         parent = self.programs.get(evolved.parent or "")
-        return parent if parent is not None and parent.id in self.evaluations else None
+        return (Parent(parent.id, ParentRole.PARENT),) if parent and parent.id in self.evaluations else ()
 
     def _evolved(self, evolved: CheckpointProgram) -> Iterator[Prompt | Tell]:
-        parent = self._parent(evolved)
-        self.found.parents_gone += parent is None
+        parents = self._parents(evolved)
+        self.found.parents_gone += not parents
         self.found.prompts += bool(evolved.messages)
-        parents = () if parent is None else (Parent(parent.id, ParentRole.PARENT),)
-        prompt = self._ask(
-            PromptKind.MUTATE, island=evolved.island, parents=parents, messages=evolved.messages
-        )
+        shown = {"parents": parents, "messages": evolved.messages}
+        prompt = self._ask(PromptKind.MUTATE, island=evolved.island, **shown)
         yield prompt
         # A checkpoint has the text of a completion, and nothing of how it was sampled.
         rollout = text_rollout(prompt, 0, evolved.response, Sampling())

@@ -154,8 +154,11 @@ class RunFigures:
         before, evaluations = self.now, self.summary.proposed
         self.summary.add(tell)
         for line in tell.candidates:
-            evaluations += not line.kind.is_free
-            self._count(line)
+            self.by_kind[line.kind] += 1
+            if not line.kind.is_free:
+                evaluations += 1
+                self.islands[line.island].proposed += 1
+                self.islands[line.island].since_rise += 1
             if line.mean_reward is not None and line.program_id and line.evaluation_id:
                 if not line.kind.is_free:
                     self._latest.append(line.mean_reward)
@@ -180,12 +183,6 @@ class RunFigures:
             for rises, value in zip(self.reached, line.rewards, strict=False):
                 if value > (rises[-1].value if rises else 0.0):
                     rises.append(Milestone(value, *point[:3], line.program_id or ""))
-
-    def _count(self, line: CandidateLine) -> None:
-        self.by_kind[line.kind] += 1
-        if not line.kind.is_free:
-            self.islands[line.island].proposed += 1
-            self.islands[line.island].since_rise += 1
 
     def _score(self, line: CandidateLine) -> float | None:
         folder = self.problem.evaluator

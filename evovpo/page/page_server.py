@@ -51,14 +51,9 @@ Allowed = range | Sequence[str] | None
 _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
 
 
-def is_local(host: str) -> bool:
-    """Return whether only this machine can reach a server that listens at `host`."""
-    return host in _LOCAL
-
-
 def needs_token(host: str) -> bool:
     """Return whether other users can reach a server at `host`, from elsewhere or on this machine."""
-    return not is_local(host) or any(
+    return host not in _LOCAL or any(
         1000 <= one.pw_uid < 60_000 and one.pw_uid != os.getuid()
         for one in pwd.getpwall()
         if not one.pw_shell.endswith(("nologin", "false"))
@@ -149,7 +144,7 @@ def _refusal(token: str | None, request: Request) -> Response | None:
     """Return a refusal, or the redirect that moves a token from the address to a cookie."""
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
-        return None if is_local(host) else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
+        return None if host in _LOCAL else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
     given = request.query_params.get("token")
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     known = given or request.cookies.get(_COOKIE) or bearer

@@ -62,7 +62,9 @@ class GroupJudge:
         for program in (slot.program for slots in slots_of for slot in slots):
             if program and self.search.evaluation(program.id) is None:
                 new.setdefault(program.id, program)
-        refused = self._refuse(prompt, new) if prompt.has_model else {}
+        asked = new.items() if prompt.has_model else ()
+        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in asked}
+        refused = {key: fault for key, fault in faults.items() if fault}
         for key in list(new):
             # Another group may have been told meanwhile.
             if key in refused or key in self.known or self.search.evaluation(key):
@@ -135,10 +137,6 @@ class GroupJudge:
             )
             judged.append(JudgedCandidate(candidate, evaluation, executed))
         return Tell(prompt.id, rollout, tuple(judged))
-
-    def _refuse(self, prompt: Prompt, new: Mapping[str, Program]) -> dict[str, str]:
-        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in new.items()}
-        return {key: fault for key, fault in faults.items() if fault}
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
         """Return judgements of programs by id, and which of them ran for this group and not for another."""

@@ -184,7 +184,7 @@ def _drive(
                 workers=config.sandbox.workers or os.cpu_count() or 1,
                 keep=SnapshotKeeper(store, search).look,
             )
-            status = asyncio.run(_run_and_close(driver, proposer))
+            status = asyncio.run(_search(driver, proposer))
             seconds = time.monotonic() - started
             outcome = _outcome(store, search.run_id, judge, seconds, driver.stop_reason, status)
             if status.is_finished:
@@ -212,11 +212,9 @@ def _outcome(
     return view.outcome(seconds, heldout, stopped)
 
 
-async def _run_and_close(driver: Driver, proposer: Proposer) -> RunStatus:
-    try:
+async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
+    async with contextlib.aclosing(proposer):
         return await driver.run()
-    finally:
-        await proposer.aclose()
 
 
 @contextlib.contextmanager
