@@ -121,10 +121,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return what `to_json` wrote, also in an older version; fields it lacks get their defaults.
-
-        Raises `ConfigError` on text that is not such JSON, unknown keys and values out of range.
-        """
+        """Return what `to_json` wrote, also in an older version, with defaults; raises `ConfigError`."""
         origin = "stored configuration"
         try:
             data = json.loads(text)
@@ -230,10 +227,7 @@ class Tree(Section):
 
     @classmethod
     def read_changes(cls, texts: Iterable[str]) -> dict[str, object]:
-        """Return the value of each `section.key=value`, read as the type of the key.
-
-        Raises `ConfigError` for a text of another form; unknown keys and values are left to `load`.
-        """
+        """Return the value of each `section.key=value`, read as the type of the key; `load` checks them."""
         sections, changes = cls._sections(), dict[str, object]()
         for text in texts:
             name, equals, value = text.partition("=")

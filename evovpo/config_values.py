@@ -59,7 +59,7 @@ def expected(field: FieldInfo) -> str:
 def as_typed(field: FieldInfo, value: object) -> object:
     """Return a value of a file, of JSON or of a caller as its setting has it.
 
-    Also in the form of earlier versions, which had texts for lists and tables, and 0 and "" for `None`.
+    Earlier versions had texts for lists and tables, and 0 and "" for `None`.
     """
     kinds = [_plain(kind) for kind in _alternatives(field)]
     if isinstance(value, str) and str not in kinds and {NoneType, tuple, dict} & {*kinds}:

@@ -34,7 +34,7 @@ def hold(path: Path) -> contextlib.AbstractContextManager[object]:
 def written_whole(path: Path) -> Iterator[Path]:
     """Give a place beside `path` to write a file or folder to; after the block, on the disk, it is `path`.
 
-    If the block or the writing fails, nothing is left of it. What a killed process left there is removed.
+    If the block or the writing fails, nothing is left of it.
     """
     partial = path.with_name(path.name + PARTIAL)
     _remove(partial)

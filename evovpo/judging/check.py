@@ -44,8 +44,7 @@ class CheckReport:
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
     """Return how the starting programs of a folder do, and what is doubtful about the problem.
 
-    Raises `ProblemError` for a folder or scorer that cannot be used, `SandboxError` if programs cannot be
-    run.
+    Raises `ProblemError` for what cannot be used, `SandboxError` if programs cannot be run.
     """
     if is_project(Path(path)):
         return check_project(open_project(Path(path)), config)
@@ -59,10 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return how the initial program of an OpenEvolve project does; it is run only if it was not yet.
-
-    Raises `SandboxError` if programs cannot be run here.
-    """
+    """Return how the initial program of an OpenEvolve project does; run only if it was not yet."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

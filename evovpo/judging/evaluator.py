@@ -65,10 +65,7 @@ class Scorer(NamedTuple):
     """As `score`, of the outputs of the held-out cases; `score` itself where the file has none."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return what `score` says of a run, unchecked, and its text; `name` is what errors call the scorer.
-
-        Raises `ProblemError` if it raises, or gives something else in place of the text.
-        """
+        """Return what `score` says of a run, unchecked, and its text; raises `ProblemError`."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -92,10 +89,7 @@ class Scorer(NamedTuple):
 
 
 class Evaluator:
-    """Judges programs on one problem; several threads may use one, as many as the sandbox has workers.
-
-    Without `scorer` that of the problem's folder is loaded; raises `ProblemError` when it cannot be.
-    """
+    """Judges programs on one problem, by `scorer` or that of its folder (`ProblemError`); thread-safe."""
 
     def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
@@ -177,8 +171,7 @@ class Evaluator:
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row, or objective, whether `program` is right; for reports only.
 
-        All false if the program fails as a whole, empty without such rows. Raises `SandboxError` if the
-        sandbox fails.
+        All false if the program fails as a whole. Raises `SandboxError` if the sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:
@@ -203,11 +196,9 @@ def unseen_rows(problem: Problem) -> Problem:
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
-    """Return a started sandbox for `problem` that cannot read the problem's folder.
+    """Return a started sandbox for `problem` that cannot read the problem's folder nor the store's files.
 
-    Also hidden are the SQLite files of the store, which hold expected outputs (the package itself, with
-    the problems in it, always is). numpy is preloaded for scorer problems only: without it a run costs
-    about half. Raises `SandboxError` if the machine cannot give the configured minimum level.
+    numpy is preloaded for scorer problems only: without it a run costs about half. Raises `SandboxError`.
     """
     hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
@@ -222,9 +213,7 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
 def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Give a started evaluator of the kind that `problem` needs, and end its processes afterwards.
 
-    A `scorer` given is used in place of that of the problem's folder.
-    Raises `ProblemError` for an evaluator or scorer that cannot be loaded, and `SandboxError` if the machine
-    cannot give the configured minimum level.
+    Raises `ProblemError` for one that cannot be loaded, `SandboxError` below the minimum level.
     """
     if problem.evaluator is not None:
         from evovpo.problem.openevolve.evaluator import open_openevolve
@@ -239,9 +228,7 @@ def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = Non
 def load_scorer(problem: Problem) -> Scorer:
     """Return the scorer of `problem`, with its cases checked; runs `score.py` in this process.
 
-    Raises `ProblemError` if the file fails, if `cases` or `score` is missing, or if `cases()`, or
-    `heldout_cases()` where it is defined, does not give a list of argument lists that are JSON and as long as
-    the problem's parameters.
+    Raises `ProblemError` if the file fails, lacks `cases` or `score`, or gives cases that do not fit.
     """
     path = str(problem.scorer_path)
     name = f"evovpo_scorer_{next(_scorer_numbers)}"
@@ -298,10 +285,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong.
-
-    `origin` says in errors where they come from.
-    """
+    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"

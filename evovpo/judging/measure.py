@@ -50,10 +50,7 @@ def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
 
 
 def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
-    """Return the places of the completions of a task that the sandbox could judge; others leave their group.
-
-    Raises `SandboxError` if there is none.
-    """
+    """Return the places of a task's completions that the sandbox could judge; `SandboxError` if none."""
     left = [place for place, chain in enumerate(chains) if all(one.rewards is not None for one in chain)]
     if not left:
         raise SandboxError(
@@ -109,10 +106,7 @@ class Measure:
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return for each k the expected best weighted reward of k answers, mean over K weightings.
-
-        E_w max w·r, the objective of VPO (arXiv 2605.22817), of a set of k.
-        """
+        """Return for each k the objective of VPO, E_w max w·r, of k answers over K weightings."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:
@@ -134,10 +128,7 @@ class Measure:
         }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the share that k answers cover together: the mean over components of the best.
-
-        What a search that joins programs can use.
-        """
+        """Return for each k the share that k answers cover together: the mean over components of the best."""
         return self._over(ks, self.rewards_C_m_D)
 
     @property
@@ -211,10 +202,7 @@ def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]
 
 
 def measure_groups(groups: Iterable[Group]) -> Measure:
-    """Return what the stored rollouts of a run are worth, taken as answers to one prompt.
-
-    All prompts asked for equally many answers. Raises `SandboxError` as `measure`.
-    """
+    """Return what the stored rollouts of a run are worth, taken as answers to one prompt."""
     chains = []
     for group in groups:
         for rewards, programs, is_valid in zip(

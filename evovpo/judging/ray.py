@@ -79,10 +79,7 @@ class RayJudge:
         self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of `program`; raises as the evaluator does.
-
-        Where the cluster cannot run it, that is a `sandbox_error`: no fault of the program.
-        """
+        """Return the judgement of `program`; a `sandbox_error` where the cluster cannot run it."""
         try:
             found: Evaluation = self._result("evaluate", program)
             return found
@@ -132,10 +129,7 @@ def first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
-    """Give what judges programs on the cluster that `sandbox.executor` names.
-
-    A process that is connected already stays so. Raises `SandboxError` if the cluster cannot be reached.
-    """
+    """Give what judges programs on the cluster that `sandbox.executor` names; raises `SandboxError`."""
     with connected(config.sandbox.executor):
         yield RayJudge(problem, config)
 

@@ -20,10 +20,7 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
 def advice(view: RunView, store_option: str = "") -> list[str]:
-    """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
-
-    `store_option` names the store in a command.
-    """
+    """Return up to three sentences of advice, the most useful first; none if the run solved all rows."""
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further), _MOST))
 

@@ -27,10 +27,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """Shows the progress of a batch; `take` is called with every message.
-
-    `stored` are the runs already in the store, by id; `totals` returns the sums over requests to servers.
-    """
+    """Shows the progress of a batch, of which `stored` runs are there already; `take` gets every message."""
 
     unit = "evaluations"
 

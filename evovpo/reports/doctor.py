@@ -58,10 +58,7 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem that a target names (a folder or a bundled one), or None if it can only be a run.
-
-    Raises `ProblemError` for a problem that cannot be used, and for a path that names none.
-    """
+    """Return the problem that a target names, or None if it can only be a run; raises `ProblemError`."""
     try:
         folder = resolve_problem(target)
     except ProblemError:
@@ -72,11 +69,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on a run, given by its id, the beginning of one, or as `latest`.
-
-    Raises `StoreError` if it is not there or empty, and `ProblemError` if its problem's folder cannot be
-    used.
-    """
+    """Return the report on a run, given by its id, the beginning of one, or as `latest`; or `StoreError`."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:
@@ -104,7 +97,7 @@ def examine_problem(
 ) -> DoctorReport:
     """Return the report on the newest run of this version of a problem, after making one if there is none.
 
-    Raises `StoreError` if the new run has nothing to look at; otherwise as `evovpo.runs.run.start`.
+    Raises `StoreError` if the new run has nothing to look at.
     """
     runs = runs_of(store, problem)
     for run in runs:

@@ -103,10 +103,7 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """Shows the progress of a run; `started` and `told` are the hooks of a run.
-
-    `totals` returns the sums over the run's requests to servers, if it has any.
-    """
+    """Shows the progress of a run, whose hooks are `started` and `told`; `totals` sums its requests."""
 
     unit = "evaluations"
 

@@ -219,10 +219,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure, in 128 colours, so that a reader never sees half a file.
-
-    Raises `ConfigError` if it cannot be written, which says what to give `instead`.
-    """
+    """Write a matplotlib figure whole, in 128 colours; `ConfigError` says what to give `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:

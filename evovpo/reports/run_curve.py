@@ -32,7 +32,7 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 def write_curve_png(view: RunView, path: Path) -> None:
     """Write the curve of a run as a PNG: best mean reward and share of examples passed, or the one score.
 
-    By example both are the same number, drawn once. Raises `ConfigError` if the file cannot be written.
+    By example both are the same number, drawn once. Raises `ConfigError`.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

@@ -109,10 +109,7 @@ def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableTyp
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return the programs that the first one came from; numbers in `made from` are those of the rows.
-
-    Of a program that is more than one expression, the lines are shown in which it differs from its parent.
-    """
+    """Return the programs that the first one came from; numbers in `made from` are those of the rows."""
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
@@ -250,10 +247,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return a `metrics.toml` with bounds from what a run's evaluator returned.
-
-    Raises `ProblemError` for a run of a problem without metrics of its own, and where nothing ran.
-    """
+    """Return a `metrics.toml` with bounds from what a run's evaluator returned; raises `ProblemError`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:

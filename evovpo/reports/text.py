@@ -48,10 +48,7 @@ def only_expression(source: str, entry: str) -> str | None:
 
 
 def changes_view(before: str, after: str) -> Text:
-    """Return the lines that differ between two programs, `-` and `+` before them, and how many are left out.
-
-    Empty if only the ends of lines differ.
-    """
+    """Return the lines that differ between two programs, with `-` and `+`, and how many are left out."""
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
     styles = {"-": "red", "+": "green"}

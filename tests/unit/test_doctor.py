@@ -206,21 +206,6 @@ def test_best_mean_expected_best_and_union_never_cross(seed: int, components: in
     assert found.headroom >= -1e-12
 
 
-@pytest.mark.parametrize("value", [0.0, 1.0])
-def test_a_component_that_does_not_vary_leaves_normalised_scores_as_they_are(value: float) -> None:
-    rng = np.random.default_rng(5)
-    sets = rng.integers(0, 2, (8, 3, 4)).astype(float)
-    wider = np.concatenate([sets, np.full((8, 3, 1), value)], axis=2)
-
-    def normalised(rewards: Floats) -> Floats:
-        weights = rng.dirichlet(np.ones(rewards.shape[2]), 200_000)
-        scores = np.array([(rewards_M_D @ weights.T).max(axis=0).mean() for rewards_M_D in rewards])
-        z_scores: Floats = (scores - scores.mean()) / scores.std()
-        return z_scores
-
-    assert normalised(wider) == pytest.approx(normalised(sets), abs=0.02)
-
-
 def test_the_best_set_begins_with_the_best_mean_and_adds_what_it_lacks() -> None:
     answers = np.array([vector(text) for text in ("0011", "1110", "1100", "0001", "1110", "0000")])
     assert best_set(answers, weightings(4))[:2].tolist() == [[1, 1, 1, 0], [0, 0, 1, 1]]

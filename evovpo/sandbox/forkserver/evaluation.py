@@ -186,10 +186,7 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
 
 
 def seed_generators(state: Any) -> None:
-    """Give this child the generators of a fresh process: with a seed of importing's, or with one of its own.
-
-    `state` is that of Python's, which took a new seed in the fork, where importing seeded it, else None.
-    """
+    """Seed the generators of this child as importing did (`state` of Python's, or None), else anew."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")

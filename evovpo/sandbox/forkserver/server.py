@@ -205,10 +205,7 @@ def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket)
 
 
 def _limit_resources(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Put this process, and so the next children, under limits that both live with.
-
-    Only soft limits, so that the next request can raise them; a child is refused the call that would.
-    """
+    """Put this process, and so the next children, under soft limits, which the next request can raise."""
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),

@@ -1,9 +1,8 @@
 """The watcher: has a zygote fork evaluations, limits their resources, and ends their processes.
 
-Started with descriptors of its settings, of a result that it does not use, of its standard error (memory
-files) and of the control socket. A request comes with the descriptors of an evaluation's payload, result and
-log, and perhaps of a socket by which a candidate elsewhere answers calls; the report says what the watcher
-and the kernel know. It reads nothing that an evaluation writes but its log, and that only to cut it.
+Arguments are descriptors of its settings, of a result that it does not use, of its standard error and of the
+control socket. A request comes with those of an evaluation's payload, result and log, and perhaps of a socket
+for calls. It reads nothing that an evaluation writes but its log, and that only to cut it.
 """
 
 import contextlib
