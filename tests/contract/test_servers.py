@@ -481,15 +481,10 @@ def test_tickets_go_to_the_models_by_weight_and_say_which(
     ]
 
 
-def test_one_model_leaves_the_name_of_rollouts_empty(url: str) -> None:
-    (rollout,) = replies(partial(make, url, [], models=[model("base")]), make_prompt(), [0])
-    assert rollout.model == ""
-
-
 def test_a_model_has_settings_and_fields_of_its_own(url: str, server: FakeServer) -> None:
     one = model("base", temperature=0.5, max_tokens=7, system="S ", extra={"reasoning_effort": "low"})
     (rollout,) = replies(partial(make, url, [], endpoint="chat", models=[one]), make_prompt(), [0])
-    assert rollout.sampling == Sampling(0.5, 7)
+    assert (rollout.sampling, rollout.model) == (Sampling(0.5, 7), "")
     assert len(rollout.token_ids or ()) <= 7
     body = server.completions[0]
     assert body["messages"][0] == {"role": "system", "content": "S "}

@@ -185,14 +185,6 @@ def test_a_fault_names_the_place_where_it_was_written(
         open_project(folder, changes=Config.read_changes([f"evaluator.allow={setting}"]), allow=option)
 
 
-def test_only_evaluators_that_are_projects_can_be_opened(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answer = shell.Shell(capsys)("evolve", "strings/phone-with-hyphens", "--allow", "network", "-n", "1")
-    assert answer.code == 2
-    assert "--allow (evaluator.allow) is for OpenEvolve projects" in answer.err
-
-
 def test_what_importing_does_that_forking_cannot_carry_over_is_a_remark_of_check(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

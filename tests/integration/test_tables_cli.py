@@ -119,6 +119,7 @@ def test_a_model_behind_a_server_gets_the_rows_in_words(evovpo: Shell) -> None:
     assert "Write the column 'Display' of a table from 'First name', 'Surname'." in text
     assert sum(f"display('{first}', '{last}') == '{last}, {first}'" in text for first, last in RIGHT) >= 4
     assert not set("⟦⟧") & set(text)
+    assert evovpo("replay", "latest", "--verify").code == 0
 
 
 def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: Shell) -> None:
