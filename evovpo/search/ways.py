@@ -32,6 +32,7 @@ class View:
     failures: Failures
     standing: Standing
 
+
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
     """Improve the best program of the run, of equals the newest: (1+1) hill climbing with neutral drift."""
     return _improve(view.population.leader, view.population.home)
