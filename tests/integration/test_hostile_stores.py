@@ -457,7 +457,7 @@ def test_a_hostile_store_is_served(hand: Hand, hostile_store: Path) -> None:
                 "": True,
                 "views.js": True,
                 "healthz": True,
-                "metrics": True,
+                "metrics": False,
                 "api/page": True,
                 "api/report": True,
                 "api/runs": True,
