@@ -318,8 +318,10 @@ def _finish(
 def show_advice(store: Store, view: RunView) -> None:
     """Print what would help a run that is not solved."""
     from evovpo.reports.advice import advice
+    from evovpo.types import ParseStatus
 
-    if found := advice(view, store_option(store)):
+    unread = store.answers(view.run.id, 0, 1, ParseStatus.UNPARSED, 100)
+    if found := advice(view, store_option(store), unread[0]["text"] if unread else ""):
         say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
 
 

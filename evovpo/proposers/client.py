@@ -23,7 +23,7 @@ from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers import endpoints
 from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, ServerReply, Shape
-from evovpo.proposers.http import refused_key
+from evovpo.proposers.http import refused_key, without_key
 from evovpo.proposers.limits import Gate, PendingPrompt, RefusedError
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling
@@ -236,7 +236,7 @@ class Client:
             reason, detail = error.reason, str(error)
         except (ValueError, RecursionError) as error:
             reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
-        detail = detail.replace(self._key, "***") if self._key else detail
+        detail = without_key(detail, self._key)
         return _SentRequest(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
 
     def _corrected(

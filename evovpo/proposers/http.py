@@ -4,6 +4,7 @@ import http.client
 import json
 import logging
 import os
+import re
 import urllib.error
 import urllib.request
 from typing import IO, Any
@@ -14,6 +15,8 @@ _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
 """Of an answer."""
+_SECRET_LENGTH = 8
+"""Shorter keys are placeholders for servers that want some key; their letters stand everywhere."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 """Environment variable that holds a server's key, if no other is named."""
 
@@ -81,7 +84,15 @@ def fetch(
             status, text = error.code, _body(error)
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"{type(error).__name__}: {error}") from error
-    return status, text.replace(key, "***") if key else text
+    return status, without_key(text, key)
+
+
+def without_key(text: str, key: str) -> str:
+    """Return a text with *** for the key; one too short to be secret only where it is called a key."""
+    if len(key) >= _SECRET_LENGTH:
+        return text.replace(key, "***")
+    called = r"(\b(?:bearer|key)\b(?: provided| is)?[\s:='\"`]+)"
+    return re.sub(rf"(?i:{called}){re.escape(key)}(?!\w)", r"\1***", text) if key else text
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

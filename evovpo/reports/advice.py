@@ -19,25 +19,32 @@ _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR:
 _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
-def advice(view: RunView, store_option: str = "") -> list[str]:
-    """Return up to three sentences of advice, the most useful first; none if the run solved all rows."""
+def advice(view: RunView, store_option: str = "", unread: str = "") -> list[str]:
+    """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
+
+    `unread` is the beginning of an answer without a program, to quote.
+    """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
-    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further), _MOST))
+    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread), _MOST))
 
 
-def _reasons(view: RunView, further: str) -> Iterator[str]:
+def _reasons(view: RunView, further: str, text: str) -> Iterator[str]:
     summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
         ((reason, _),) = Counter(calls.faults).most_common(1)
+        less = f"proposer.concurrency={max(1, config.proposer.concurrency // 2)}"
+        helps = f"--set {less}" if reason == "http 429" else "see the server's log"
+        helps = "--set proposer.timeout_seconds=S" if reason == "timeout" else helps
         yield (
             f"{calls.failed} of {counted(calls.calls, 'request')} brought nothing, most often: "
-            f"{printable(reason)}; see the server's log, or --set proposer.timeout_seconds=S"
+            f"{printable(reason)}; {helps}"
         )
     read = summary.by_parse_status
     if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
         helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
-        yield f"{unread} of {proposed} answers held no program: {helps}, or more sampling.max_tokens"
+        such = f", such as {printable(' '.join(text.split()))!r}" * bool(text)
+        yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
             yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"

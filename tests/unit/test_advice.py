@@ -41,12 +41,17 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
         (
             {"calls": CallTotals(30, 12, 0, 0, None, {"http 503": 4, "timeout": 8})},
             THIRDS,
-            "12 of 30 requests brought nothing, most often: timeout; see",
+            "12 of 30 requests brought nothing, most often: timeout; --set proposer.timeout_seconds=S",
+        ),
+        (
+            {"calls": CallTotals(30, 12, 0, 0, None, {"http 429": 12})},
+            THIRDS,
+            "12 of 30 requests brought nothing, most often: http 429; --set proposer.concurrency=",
         ),
         (
             {"by_parse_status": {ParseStatus.PARSED: 60, ParseStatus.UNPARSED: 40}},
             THIRDS,
-            "40 of 100 answers held no program: ",
+            "40 of 100 answers held no program, such as 'I cannot help.': ",
         ),
         (
             {"by_status": {Status.OK: 30, Status.ERROR: 20, Status.TIMEOUT: 50}},
@@ -72,7 +77,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 def test_each_fact_has_its_advice(
     facts: dict[str, Any], vectors: list[tuple[float, ...]], first: str
 ) -> None:
-    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]))
+    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]), unread="I cannot\nhelp.")
     assert found[0].startswith(first)
     assert len(found) <= 3
 

@@ -81,9 +81,14 @@ def test_a_latin_1_file_is_read_with_a_note(tmp_path: Path, capsys: pytest.Captu
     ("name", "content", "complaint"),
     [
         ("a.csv", "a,b\n1,2\n3\n4,5,6\n", r"a\.csv: expected rows of 2 cells.* on 2 lines \[3, 4\]"),
-        ("a.csv", "", r"a\.csv: line 1: expected names of columns"),
+        ("a.csv", "", r"a\.csv: line 1: expected another name for each column, found nothing"),
+        (
+            "a.csv",
+            "a,b\n1,2\n".encode("utf-16"),
+            r"a\.csv: expected CSV in UTF-8, found another kind",
+        ),
         ("a.csv", "a,b\n", r"a\.csv: expected rows of 2 cells, as in line 1, found none"),
-        ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*each once, found \['a', 'b', 'a'\]"),
+        ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*for each column, found \['a', 'b', 'a'\]"),
         ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: in the row after line 2: .*close all quotes"),
         ("a.csv", 'a,b\n1,2\n"3"x,4\n', r"a\.csv: in the row after line 2: "),
         ("a.jsonl", '{"a": 1}\n{"a":\n', r"a\.jsonl: line 2: expected JSON"),
@@ -105,6 +110,7 @@ def test_what_is_no_table_is_refused_in_one_sentence(
     ("name", "content", "out", "expected"),
     [
         ("a.csv", "n;m\n1;x\n", "b.csv", "n;m\n1;y\n"),
+        ("a.csv", "\ufeffn;m\n1;x\n", "b.csv", "\ufeffn;m\n1;y\n"),
         ("a.csv", "n|m\n1|x\n", "b.txt", "n|m\n1|y\n"),
         ("a.csv", "n;m\n1;x\n", "b.tsv", "n\tm\n1\ty\n"),
         ("a.tsv", "n\tm\n1\tx\n", "b", "n\tm\n1\ty\n"),

@@ -86,14 +86,14 @@ def expression_fault(problem: Problem) -> str:
     """Return why the built-in model's format does not fit `problem`; empty if it does."""
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
+    for number, example in enumerate(problem.train, start=1):
+        if not all(isinstance(value, str) for value in (*example.inputs, example.output)):
+            return f"training row {number} holds a value that is no string"
     if not 1 <= len(problem.parameters) <= MAX_ARGUMENTS:
         fit = f"1 to {MAX_ARGUMENTS} fit (of a table, --columns A,B chooses)"
         return f"it has {len(problem.parameters)} inputs; {fit}"
     if {"re", "w", "len", "str", "int"} & set(problem.parameters):
         return "an input is named re, w, len, str or int, names that expressions use"
-    for number, example in enumerate(problem.train, start=1):
-        if not all(isinstance(value, str) for value in (*example.inputs, example.output)):
-            return f"training row {number} holds a value that is no string"
     return ""
 
 

@@ -28,29 +28,32 @@ def table_names(columns: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of a CSV file, or of its text, by column, and what separates cells.
+def table_mark(head: str) -> str:
+    """Return what splits the first line of a table most: comma, semicolon, tab or bar."""
+    return max(",;\t|", key=lambda mark: len(next(csv.reader([head], delimiter=mark), ())))
 
-    The separator splits the first line most: comma, semicolon, tab or bar. Raises `ValueError`.
-    """
+
+def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]], str]:
+    """Return the rows of a CSV file, or of its text, by column, and its separator. Raises `ValueError`."""
     if text is None:
+        with open(path, "rb") as file:
+            data = file.read()
+        if b"\0" in data:
+            raise ValueError(f"{path}: expected CSV in UTF-8, found another kind of file; save it as that")
         try:
-            with open(path, encoding="utf-8-sig", newline="") as file:
-                text = file.read()
+            text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            line = error.object.count(b"\n", 0, error.start) + 1
+            line = data.count(b"\n", 0, error.start) + 1
             print(f"note: {path}: line {line} is no UTF-8, so the file is read as Latin-1", file=sys.stderr)
-            with open(path, "rb") as binary:
-                text = binary.read().decode("cp1252", "replace")
-    head = text.splitlines()[:1]
-    mark = max(",;\t|", key=lambda mark: len(next(csv.reader(head, delimiter=mark), ())))
+            text = data.decode("cp1252", "replace")
+    mark = table_mark("".join(text.splitlines()[:1]))
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
     rows, uneven, line = [], [], 1
     try:
         columns = list(reader.fieldnames or ())
         if not columns or len(set(columns)) < len(columns):
             found = columns or "nothing"
-            raise ValueError(f"{path}: line 1: expected names of columns, each once, found {found}; add them")
+            raise ValueError(f"{path}: line 1: expected another name for each column, found {found}; add it")
         for row in reader:
             line = reader.line_num
             if any(row.pop(None, ())) or None in row.values():

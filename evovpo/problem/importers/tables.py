@@ -21,6 +21,7 @@ from evovpo.problem.importers.problem_writer import MOST_COMPONENTS, check_empty
 from evovpo.problem.importers.table_script import (
     table_arguments,
     table_cell,
+    table_mark,
     table_names,
     table_read,
     table_value,
@@ -87,9 +88,13 @@ def write_rows(
     if kind == ".jsonl":
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     elif kind != ".xlsx":
-        mark = "\t" if kind == ".tsv" else ","
+        head = "\t" * (kind == ".tsv")
+        if before == kind:
+            with table.open(encoding="latin-1") as source:
+                head = source.readline()
+        file.write("\ufeff" * head.startswith("ï»¿"))  # Excel's mark of UTF-8
         rows = [{**row, **{name: table_cell(row[name]) for name in changed}} for row in rows]
-        table_write(file, rows, table_read(str(table))[1] if before == kind else mark)
+        table_write(file, rows, table_mark(head))
     else:
         book = _openpyxl(out).load_workbook(table) if before == kind else _openpyxl(out).Workbook()
         sheet, columns = book.worksheets[0], list(rows[0])
