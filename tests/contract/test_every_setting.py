@@ -60,7 +60,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "proposer.policy": (PROPOSERS, "test_a_run_samples_from_the_policy_that_it_names"),
     "proposer.base_url": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
     "proposer.endpoint": ("unit/test_prompts_templates.py", "test_the_format_fits_the_problem_and_the_proposer"),
-    "proposer.timeout_seconds": (PROPOSERS, "test_a_server_that_cannot_be_used_is_one_error"),
+    "proposer.timeout_seconds": (SERVERS, "test_every_fault_is_a_row_with_its_reason_and_changes_no_reply"),
     "proposer.attempts": (SERVERS, "test_a_failing_server_is_asked_as_often_as_is_said"),
     "proposer.patience_seconds": (SERVERS, "test_a_server_that_fails_for_long_is_waited_for"),
     "proposer.concurrency": (SERVERS, "test_no_more_requests_are_under_way_than_allowed"),
