@@ -12,6 +12,11 @@ from evovpo.experiments.toml_reader import Count, Numbers, Part, Positive, Share
 from evovpo.types import Json
 from trainer.domains.arm_training import TrainingArm, TrainingBudget
 
+FIGURES = {
+    "best_at_k": "best@k", "pass_at_k": "pass@k", "expected_at_k": "E_w best@k under random weightings",
+    "pair_at_k": "pair@k: two of k are together right on every component",
+}  # fmt: skip
+"""The figures by k that rows hold, with their titles; older rows lack the last two, or the last."""
 START = "start"
 """What `model` of an arm says for the start model of the study."""
 TEST = "test tasks"
@@ -157,16 +162,6 @@ class Study(Part):
     strategies: tuple[StudyStrategy, ...] = ()
     """The first is the one that `solved_by_search` and `unlocked` speak of; None where tasks are answered."""
     arms: tuple[StudyArm, ...] = ()
-
-    @property
-    def figures(self) -> dict[str, str]:
-        """The figures by k that rows hold, with their titles; older rows lack the last two, or the last."""
-        return {
-            "best_at_k": "best@k",
-            "pass_at_k": "pass@k",
-            "expected_at_k": "E_w best@k under random weightings",
-            "pair_at_k": "pair@k: two of k are together right on every component",
-        }
 
     def arm(self, name: str) -> StudyArm:
         """Return an arm by name."""

@@ -13,7 +13,7 @@ from evovpo.experiments.batch import Arm
 from evovpo.experiments.break_even import UNITS, ArmCosts, BreakEven, compare, until_solved
 from evovpo.experiments.intervals import Difference
 from evovpo.experiments.results import SOLVED, ArmRows, Comparison, Figure, Row, by_k, in_words, verdict
-from trainer.experiments.study import TEST, Study, StudyArm
+from trainer.experiments.study import FIGURES, TEST, Study, StudyArm
 from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_trainings import best_point, finals, grid, tuned_arms
 
@@ -70,7 +70,7 @@ class StudyResults:
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
-            for figure in self.study.figures
+            for figure in FIGURES
             if samples is not None and samples.has(figure)
         }
 
@@ -131,7 +131,7 @@ class StudyResults:
         samples, baseline = self.samples(arm.name), self.samples(reference.name)
         at_k: dict[str, Mapping[int, Difference]] = {}
         if samples is not None and baseline is not None:
-            for figure in self.study.figures:
+            for figure in FIGURES:
                 if samples.has(figure) and baseline.has(figure):
                     at_k[figure] = {k: samples.minus(baseline, by_k(figure, k)) for k in self.study.ks}
         pairs = {name: (rows, theirs[name]) for name, rows in ours.items() if name in theirs}
@@ -149,7 +149,7 @@ class StudyResults:
         return [
             *(f"{name}: {count} searches are not done; only whole seeds count."
               for name, count in self.missing.items() if count),
-            *verdict(self.comparisons, self.study.figures),
+            *verdict(self.comparisons, FIGURES),
             *(f"{ours.arm.proposer}, {ours.arm.strategy} against {last.arm.strategy}: "
               f"solves {in_words(ours, last)}." for ours, last in self.strategies()),
         ]  # fmt: skip

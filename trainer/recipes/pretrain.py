@@ -6,13 +6,12 @@ warms up, stays constant, and falls linearly to zero, so that a run can be lengt
 Hidden matrices are trained with Muon, the rest with AdamW. The same command resumes.
 """
 
-import argparse
 import itertools
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -83,20 +82,10 @@ Sequence = tuple[list[int], int]
 """Token ids of prompt and completion, and the length of the prompt."""
 
 
-def text_block(
-    name: str,
-    sample: Callable[[Random], tuple[str, str]],
-    seed: int,
-    index: int,
-    sequences: int,
-    tokenizer: PreTrainedTokenizerFast,
-) -> list[Sequence]:
-    """Return block `index` of the endless data `name`, from pairs of prompt and completion.
-
-    It is the same for the same seed, whatever came before; what is longer than `MAX_TOKENS` is left out.
-    """
-    rng = Random(f"{name}{seed}:{index}")
-    pairs = [sample(rng) for _ in range(sequences)]
+def string_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+    """Return block `index` of the endless data of a seed, without what is longer than `MAX_TOKENS`."""
+    rng = Random(f"{seed}:{index}")
+    pairs = [sample_sequence(rng) for _ in range(sequences)]
     prompts = tokenizer([prompt for prompt, _ in pairs])["input_ids"]
     completions = tokenizer([completion for _, completion in pairs])["input_ids"]
     return [
@@ -114,7 +103,7 @@ class PretrainData(NamedTuple):
     """(seed, index, sequences, tokenizer) to block `index` of the data of `seed`."""
 
 
-STRINGS = PretrainData(build_tokenizer, partial(text_block, "", sample_sequence))
+STRINGS = PretrainData(build_tokenizer, string_block)
 """String expressions from alignment prompts: the built-in model."""
 
 
@@ -271,20 +260,12 @@ def _update(
     return loss.item()
 
 
-def main(
-    description: str | None = __doc__,
-    defaults: PretrainConfig | None = None,
-    language: PretrainData = STRINGS,
-) -> None:
-    """Command line of a recipe; every option is a field of `PretrainConfig`."""
-    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
-    parser.add_argument("out", type=Path, help="folder for checkpoints and the finished model")
-    for name, value in asdict(defaults or PretrainConfig()).items():
-        flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=type(value), default=value, help=f"default {value}")
-    options = vars(parser.parse_args())
-    pretrain(options.pop("out"), PretrainConfig(**options), language)
+def main(config: PretrainConfig, language: PretrainData) -> None:
+    """Command line of a recipe."""
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit("expected one argument, the folder for checkpoints and the finished model")
+    pretrain(Path(sys.argv[1]), config, language)
 
 
 if __name__ == "__main__":
-    main()
+    main(PretrainConfig(), STRINGS)

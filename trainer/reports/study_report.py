@@ -13,7 +13,7 @@ from evovpo.experiments.break_even import UNITS
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
-from trainer.experiments.study import Study
+from trainer.experiments.study import FIGURES, Study
 from trainer.experiments.study_results import StudyResults, budgets
 from trainer.reports.training import write_costs
 
@@ -220,7 +220,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
     head = [f"k = {k}" for k in results.study.ks]
-    for figure, title in results.study.figures.items():
+    for figure, title in FIGURES.items():
         by_arm = {arm.name: results.at_k(arm.name) for arm in results.study.arms}
         shown = {name: at_k[figure] for name, at_k in by_arm.items() if figure in at_k}
         # On mazes no answer is ever right: a table of zeros says nothing, nor one of rows without the figure.
@@ -339,7 +339,7 @@ def _text(found: Interval | Difference | None, digits: int) -> str:
 def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
     ks, reference = results.study.ks, results.study.references[0]
     note = "Bands: 95 % bootstrap over problems and seeds, paired by problem. Filled: it excludes zero."
-    for figure, title in results.study.figures.items():
+    for figure, title in FIGURES.items():
         curves = [
             KCurve(one.arm, ks, tuple(found.interval for found in one.at_k[figure].values()))
             for one in results.comparisons

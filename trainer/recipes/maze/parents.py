@@ -1,32 +1,21 @@
 """Teach the start model for mazes to read a parent: `python -m trainer.recipes.maze.parents OUT`.
 
-Half of the prompts show a route with what it earned, as a search does. The answer keeps the first part of
-that route, perhaps nothing of it, and goes on by other cells; of a few such routes it is the first that is
-worth no less in the mean. The other half are those of `trainer.recipes.maze.pretrain`, from whose model this
-begins.
+It begins from the model of `trainer.recipes.maze.pretrain`, whose prompts are half of these. The other half
+show a route with what it earned, as a search does; the answer keeps the first part of that route, perhaps
+nothing of it, and of a few such routes is the first that is worth no less in the mean.
 """
 
 from dataclasses import replace
-from functools import partial
 from random import Random
 
 from transformers import PreTrainedTokenizerFast
 
 from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import Maze, draw_maze
-from trainer.domains.maze.maze_family import (
-    TOKEN_PATTERN,
-    chain_ids,
-    prompt_ids,
-    read_route,
-    route_ids,
-    route_rewards,
-    vocabulary,
-)
-from trainer.recipes.maze.pretrain import MAZE_CONFIG, draw_route
+from trainer.domains.maze.maze_family import chain_ids, prompt_ids, read_route, route_ids, route_rewards
+from trainer.recipes.maze.pretrain import MAZE_CONFIG, MAZES, draw_route
 from trainer.recipes.maze.pretrain import sample_block as plain_block
-from trainer.recipes.pretrain import PretrainData, Sequence, main
-from trainer.recipes.tokenizer import word_tokenizer
+from trainer.recipes.pretrain import Sequence, main
 
 _CHILDREN_PER_MAZE = 4
 _DRAWS = 4
@@ -63,7 +52,7 @@ def _moves(maze: Maze, route: tuple[int, ...]) -> str:
     return moves
 
 
-PARENTS = PretrainData(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
+PARENTS = MAZES._replace(sample_block=sample_block)
 
 if __name__ == "__main__":
-    main(__doc__, PARENTS_CONFIG, PARENTS)
+    main(PARENTS_CONFIG, PARENTS)

@@ -1,11 +1,9 @@
 """Train the start model for mazes from scratch: `python -m trainer.recipes.maze.pretrain OUT`.
 
-The loop, the optimisers and the files are those of `trainer.recipes.pretrain`; here are the data (mazes from
-`trainer.domains.maze.generator`, chains of routes of mixed quality) and the sizes. It teaches the format and
-rough competence only: the arms of a study start from this model. It shall find the exit now and then, by many
-ways, and not be a solver. So a route heads for the exit directly, over some items of one zone, or over cells
-drawn at random; it avoids lava or does not, slips off its way with some probability, and is cut where the
-budget is spent, which is how routes fail here.
+The loop is that of `trainer.recipes.pretrain`; here are the data and the sizes. The model shall find the exit
+now and then, by many ways, and not be a solver, because the arms of a study start from it. So a route heads
+for the exit directly, over some items of one zone, or over cells drawn at random; it avoids lava or does not,
+slips off its way with some probability, and is cut where the budget is spent.
 """
 
 from functools import lru_cache, partial
@@ -30,17 +28,9 @@ _MAX_ATTEMPTS = 20
 
 
 MAZE_CONFIG = PretrainConfig(
-    hidden_size=128,
-    layers=4,
-    heads=4,
-    intermediate_size=256,
-    steps=2000,
-    batch_tokens=4800,
-    block_sequences=1024,
-    block_batches=15,
+    layers=4, intermediate_size=256, steps=2000, batch_tokens=4800, block_sequences=1024, block_batches=15
 )
 """The recipe of the model that is shipped."""
-
 
 _steps_to = lru_cache(maxsize=256)(distances)
 """The routes through one maze share its distance maps."""
@@ -113,4 +103,4 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
 MAZES = PretrainData(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
 
 if __name__ == "__main__":
-    main(__doc__, MAZE_CONFIG, MAZES)
+    main(MAZE_CONFIG, MAZES)
