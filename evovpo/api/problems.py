@@ -19,7 +19,8 @@ from evovpo.types import Json, Objective, Problem, Status
 Row = tuple[Sequence[Json], Json]
 """One example: the arguments, and the result that is wanted."""
 Examples = Sequence[Row] | Any
-"""Rows, or a DataFrame (pandas or Polars) with a column for each argument and, last, the result."""
+"""Rows, or a DataFrame (pandas or Polars) with a column for each argument and, last, the result;
+rows without one are left out."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 
@@ -35,14 +36,15 @@ ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
 
 
 def rows_of(examples: Any) -> Sequence[Row]:
-    """Return rows as they are, and a DataFrame as rows."""
+    """Return rows as they are, and those of a DataFrame that have a result."""
     if hasattr(examples, "to_dicts"):
         records = examples.to_dicts()
     elif hasattr(examples, "to_dict"):
         records = json.loads(examples.to_json(orient="records"))  # plain values, no NaN
     else:
         return cast("Sequence[Row]", examples)
-    return [((*values[:-1],), values[-1]) for values in (list(record.values()) for record in records)]
+    rows = (list(record.values()) for record in records)
+    return [((*values[:-1],), values[-1]) for values in rows if values[-1] is not None]
 
 
 def problem_of_examples(

@@ -1,8 +1,9 @@
 """Stored runs and programs, as records and as rows for tables."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from evovpo.api.notebook import program_html
 from evovpo.runs.stored import find_run
 from evovpo.store import Store
 from evovpo.store.summary import RunRow
@@ -35,9 +36,14 @@ class StoredRun:
     id: str
     problem: str
     status: RunStatus
-    run: Run
-    programs: tuple[ProgramRecord, ...]
+    run: Run = field(repr=False)
+    programs: tuple[ProgramRecord, ...] = field(repr=False)
     """In the order in which the run took note of them."""
+
+    def _repr_html_(self) -> str:
+        best = max(self.programs, key=lambda program: sum(program.rewards.values()))
+        head = f"<b>run {self.id}</b>: {self.status}, {len(self.programs)} programs"
+        return head + program_html(best.source, best.rewards)
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
         """Return a program and then its ancestors, newest first, without inspirations."""

@@ -80,24 +80,9 @@ def evolve(
             "[dim]\\[default: local; openai with --base-url][/dim]",
         ),
     ] = None,
-    model: Annotated[
-        str | None,
-        option(
-            "MODEL",
-            "Model folder of your own instead of the built-in one; of a server, the name it has there.",
-            *("--model", "--primary-model"),
-        ),
-    ] = None,
+    model: options.ModelName = None,
     secondary_model: Annotated[str | None, typer.Option(hidden=True)] = None,
-    base_url: Annotated[
-        str | None,
-        option(
-            "URL",
-            "Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
-            "key is read from the environment.",
-            *("--base-url", "--api-base"),
-        ),
-    ] = None,
+    base_url: options.BaseUrl = None,
     target: Annotated[
         float | None,
         option("SCORE", "Stop at this mean reward, or combined_score.", "--target-score", "-t"),

@@ -44,6 +44,23 @@ AsJson = Annotated[
 ]
 Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out, named after it")]
 NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
+ModelName = Annotated[
+    str | None,
+    option(
+        "MODEL",
+        "Model folder of your own instead of the built-in one; of a server, the name it has there.",
+        *("--model", "--primary-model"),
+    ),
+]
+BaseUrl = Annotated[
+    str | None,
+    option(
+        "URL",
+        "Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
+        "key is read from the environment.",
+        *("--base-url", "--api-base"),
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     option(

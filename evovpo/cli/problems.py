@@ -158,6 +158,8 @@ def check(
     allow: options.Allow = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
+    model: options.ModelName = None,
+    base_url: options.BaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Check a problem folder and run its starting programs.
@@ -184,7 +186,8 @@ def check(
     from evovpo.reports.run_tables import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
 
-    changes = settings(overrides, {"store.url": store_url})
+    server = {"proposer.name": base_url and "openai", "proposer.base_url": base_url, "proposer.model": model}
+    changes = settings(overrides, {"store.url": store_url, **server})
     if prompts:
         _show_prompts(open_request(path, config_file, changes, output=output, columns=columns))
         return
@@ -220,10 +223,10 @@ def check(
     needs_server = named.config.proposer.name != "openai" and (
         report.problem.evaluator is not None or expression_fault(report.problem)
     )
-    named_columns = {"output": output, "columns": columns}
-    chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in named_columns.items() if value)
-    server = " --base-url URL --model NAME" * bool(needs_server)
-    say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{server}")
+    given = {"output": output, "columns": columns, "base-url": base_url, "model": model}
+    chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
+    missing = " --base-url URL --model NAME" * bool(needs_server)
+    say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{missing}")
 
 
 def _write_prompts(folder: Path) -> None:

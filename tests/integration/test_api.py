@@ -193,7 +193,7 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
 ) -> None:
     pandas = pytest.importorskip("pandas")
     assert {"evolve", "read_run"} <= set(dir(evovpo))
-    frame = pandas.DataFrame({"x": ["a <b>", "c"], "wanted": ["A <B>", "C"]})
+    frame = pandas.DataFrame({"x": ["a <b>", "c", "to fill"], "wanted": ["A <B>", "C", None]})
     arguments: dict[str, Any] = {
         "proposer": lambda messages, n: ["```python\ndef solve(x):\n    return x.upper()\n```"] * n,
         "evaluations": 4, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
@@ -205,6 +205,8 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
     html = found._repr_html_()
     assert "x.upper()" in html
     assert "<svg" in html
+    stored = evovpo.read_run(found.id, found.store)
+    assert (len(repr(stored)) < 200, "x.upper()" in stored._repr_html_()) == (True, True)
     assert capsys.readouterr().err == ""
     evovpo.evolve(examples=frame, progress=True, **arguments)
     assert "4 evaluations" in capsys.readouterr().err

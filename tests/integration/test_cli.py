@@ -185,6 +185,9 @@ def test_errors_of_json_commands_stay_off_standard_output(evovpo: Shell, copied:
 def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_path: Path) -> None:
     evovpo("new", "mine", "--kind", "score")
     assert "evovpo evolve mine --base-url URL --model NAME\n" in evovpo("check", "mine").out
+    server = ("--base-url", "http://h/v1", "--model", "m")
+    assert "evovpo evolve mine --base-url http://h/v1 --model m\n" in evovpo("check", "mine", *server).out
+    assert "First say in one or two sentences" in evovpo("check", "mine", "--prompts", *server).out
     answer = evovpo("evolve", "mine", "--proposer", "random")
     assert answer.code == 2
     assert "it has a scorer instead of examples" in answer.err
