@@ -305,8 +305,8 @@ def show_advice(store: Store, view: RunView) -> None:
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus
 
-    unread = store.answers(view.run.id, 0, 1, ParseStatus.UNPARSED, 100)
-    if found := advice(view, store_option(store), unread[0]["text"] if unread else ""):
+    rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
+    if found := advice(view, store_option(store), next((row["text"] for row in rows if row["text"]), "")):
         say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
 
 

@@ -415,7 +415,8 @@ def test_the_best_program_of_a_folder_is_a_folder(
     with served(["no program"]) as (address, _):
         server = ("--base-url", address, "--model", "m")
         answer = shell.Shell(capsys)("evolve", folder, *server, "-n", "1", "--output-dir", out)
-    assert answer.code == 3, answer.err  # the one answer held no program
+    assert answer.code == 3, answer.err
+    assert "1 of 1 answers held no program, such as 'no program'" in answer.out + answer.err
     for name, text in SHAPES["folder"].items():
         if name.startswith("initial_program/"):
             assert (out / "best" / "best_program" / name.removeprefix("initial_program/")).read_text() == text
