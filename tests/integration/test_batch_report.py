@@ -60,7 +60,7 @@ STORED = """
 name = "stored"
 problems = ["strings-hard/drawn-002", "strings-hard/drawn-004"]
 evaluations = [64]
-seeds = [1, 2]
+seeds = [3, 8]
 proposers = ["random"]
 strategies = ["islands", "iid"]
 
