@@ -242,7 +242,7 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
     assert (tmp_path / "loop.png").read_bytes().startswith(b"\x89PNG")
     again = evovpo(*LOOP, "--rounds", "2")
     assert again.code == 0, again.err
-    assert "search 1/2" not in again.err
+    assert "round 1/2" not in again.err
     assert "difference [95 % interval]" in again.out
     assert f"version {result['served']} is served" in again.out
 

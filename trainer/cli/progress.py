@@ -53,7 +53,7 @@ class LoopBar(TrainingBar):
 
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
-        self._plan, self._rounds, self._name = plan, rounds, ""
+        self._plan, self._rounds, self._name, self._begun = plan, rounds, "", 0
 
     def watch(self) -> LoopWatch:
         """Return the hooks of the loop."""
@@ -72,15 +72,15 @@ class LoopBar(TrainingBar):
         )
 
     def _searching(self, round_number: int, index: int, problem: Problem) -> None:
-        problems = len(self._plan.searched)
-        self._name = f"round {round_number}/{self._rounds}, search {index + 1}/{problems}: {problem.id}"
-        self.show(self._name, 0, self._plan.search.search.evaluations)
+        self._name, self._begun = f"round {round_number}/{self._rounds}, searches", index
+        self.show(self._name, index, len(self._plan.searched), problem.id)
 
     def _told(self, progress: SearchProgress) -> None:
-        best = progress.search.best
-        figures = "" if best is None else f"best mean reward {best.evaluation.mean_reward:.2f}"
-        figures = ", ".join(filter(None, (figures, progress.waits)))
-        self.show(self._name, progress.search.proposed, self._plan.search.search.evaluations, figures)
+        search, best = progress.search, progress.search.best
+        done = f"{search.problem.id}: {search.proposed} of {search.config.evaluations} evaluations"
+        found = "" if best is None else f"best mean reward {best.evaluation.mean_reward:.2f}"
+        figures = ", ".join(filter(None, (done, found, progress.waits)))
+        self.show(self._name, self._begun, len(self._plan.searched), figures)
 
     def _searched(self, outcome: Outcome) -> None:
         solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
