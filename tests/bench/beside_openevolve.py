@@ -125,8 +125,10 @@ def search(
     tool: str, server: Server, calls: int, openevolve: str, kill_at: int = 0, parallel: int = 0
 ) -> tuple[list[str], float]:
     """Run a search, killed after `kill_at` answers; return the programs stored and the best score."""
-    with tempfile.TemporaryDirectory(prefix=f"{tool}-") as folder:
-        return _search(tool, Path(folder), server, calls, openevolve, kill_at, parallel)
+    with tempfile.TemporaryDirectory(prefix=f"{tool}-") as parent:
+        folder = Path(parent, "project")  # a project's name is its folder's, and the draws follow from it
+        folder.mkdir()
+        return _search(tool, folder, server, calls, openevolve, kill_at, parallel)
 
 
 def _search(

@@ -44,6 +44,7 @@ from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.proposers import rollout_id
+from evovpo.runs.replay import search_seed
 from evovpo.runs.snapshots import SnapshotKeeper
 from evovpo.search.search import SearchState
 from evovpo.store import Store
@@ -147,7 +148,7 @@ class Bench:
         store.add_problem(PROBLEM)
         store.add_run(run)
         made_by, language = ExpressionFormat(PROBLEM), join_language(PROBLEM)
-        self.search = SearchState(PROBLEM, config, made_by, run.id, seed, language)
+        self.search = SearchState(PROBLEM, config, made_by, run.id, search_seed(PROBLEM, run.seed), language)
         self._store = store
         self._keeper = SnapshotKeeper(store, self.search)
         self._rng = Random(seed)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 PROBLEM = "strings/name-short-form"
-PICTURE = Path(__file__).resolve().parents[2] / "docs" / "page" / "overview-wide-dark.png"
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "page" / "overview-wide-dark.webp"
 COLUMNS, ROWS, LINE, CHARACTER = 100, 26, 18, 8.0
 PAUSE_SECONDS, LAST_SECONDS = 1.0, 6.0
 
@@ -112,7 +112,7 @@ def animated(lines: list[Line], picture: bytes) -> str:
         f'<rect width="100%" height="100%" rx="8" fill="#16181c"/>\n'
         f'<svg x="12" y="6" height="{ROWS * LINE + 8}">'
         f"<g>{scroll}\n" + "\n".join(rows) + "\n</g></svg>\n"
-        f'<image href="data:image/png;base64,{shown}" width="{width:.0f}" height="{height}" '
+        f'<image href="data:image/webp;base64,{shown}" width="{width:.0f}" height="{height}" '
         f'preserveAspectRatio="xMidYMin slice">{appears(total - LAST_SECONDS)}</image>\n</svg>\n'
     )
 
