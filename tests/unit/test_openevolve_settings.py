@@ -183,7 +183,7 @@ max_iterations: 5
 checkpoint_interval: 10
 allow_full_rewrites: true
 early_stopping_patience: -1
-llm: {model: a, evaluator_models: [{name: j, weight: 1}]}
+llm: {models_folder: a, evaluator_models: [{name: j, weight: 1}]}
 database: {population_size: 50, random_seed: null, feature_bins: {complexity: 4}}
 algotune: {size: 3, deep: {er: 1}}
 prompt: {template_variations: {greeting: [hi]}}
@@ -194,7 +194,7 @@ prompt: {template_variations: {greeting: [hi]}}
         "checkpoint_interval": Effect.NONE,
         "allow_full_rewrites": Effect.UNKNOWN,
         "early_stopping_patience": Effect.NONE,
-        "llm.model": Effect.UNKNOWN,
+        "llm.models_folder": Effect.UNKNOWN,
         "llm.evaluator_models[].name": Effect.NONE,
         "llm.evaluator_models[].weight": Effect.NONE,
         "database.population_size": Effect.NONE,
@@ -219,6 +219,7 @@ def test_models_without_a_name_are_left_to_the_command_line(tmp_path: Path) -> N
         ("- 1\n", "expected a configuration of OpenEvolve's"),
         ("a: [\n", "expected YAML"),
         ("max_iterations: many\n", "OpenEvolve refuses this file"),
+        ("llm: {model: gpt}\n", "OpenEvolve refuses this file: .*llm.primary_model"),
         ("llm: gpt\n", "llm: expected a section with keys, found 'gpt'"),
         (
             "prompt: {programs_as_changes_description: true}\ndiff_based_evolution: false\n",

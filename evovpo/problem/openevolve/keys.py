@@ -91,12 +91,13 @@ MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
 }
 """Key -> our setting, and its value from the loaded configuration."""
 _REASONS = {
-    "every judgement is stored at once": "checkpoint_interval",
+    "every judgement is stored at once": "checkpoint_interval checkpoint_on_improvement",
     "every call, program and judgement is in the store": (
-        "log_level log_dir database.log_prompts database.artifacts_base_path "
+        "log_level log_dir logger_prefix database.log_prompts database.artifacts_base_path "
         "database.artifact_size_threshold database.cleanup_old_artifacts "
         "database.artifact_retention_days evolution_trace.enabled evolution_trace.format "
-        "evolution_trace.include_code evolution_trace.include_prompts evolution_trace.output_path "
+        "evolution_trace.include_code evolution_trace.include_prompts evolution_trace.include_failures "
+        "evolution_trace.output_path "
         "evolution_trace.buffer_size evolution_trace.compress"
     ),
     "the initial program's file ending says it": "language",
@@ -136,6 +137,10 @@ _REASONS = {
     ),
     "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
     "the time limit bounds an evaluation": "evaluator.cpu_limit",
+    "evaluate() is given the path of the program alone": "evaluator.evaluator_args",
+    "all islands start from the initial program": "database.island_initial_programs",
+    "all islands have the same system message": "prompt.island_system_messages",
+    "a run has one form of answer (prompt.style)": "full_rewrite_probability",
     "a feedback shows 2,000 characters of them": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
 """Why keys have no effect here -> their names."""
