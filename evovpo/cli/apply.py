@@ -1,5 +1,6 @@
 """The command `evovpo apply`: runs the best program of a run on a table."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,7 +53,7 @@ def apply(
     """Apply the best program of a run to every row of a table.
 
     A program that is wrong on a training row is refused. With --anyway it is run, and an additional column,
-    "NAME like a right row", marks the rows that resemble a row it got right.
+    "NAME like a right row", marks the rows that look like training rows most of which it got right.
 
     The command lists rows that failed, rows whose filled cell in NAME disagrees with the program (the cell
     is kept), and formats that no example has. Row 1 is the first below the column names. Exit code 1: some
@@ -85,7 +86,9 @@ def apply(
     try:
         arguments = table_arguments(rows, texts_of(view.problem))
         forms = new_forms(view.problem, rows, column)
-        right = {form_of(row.inputs) for row in example_rows(view.problem, view.evaluation) if row.passed}
+        lead: Counter[str] = Counter()  # right rows less wrong ones, of each form
+        for example in example_rows(view.problem, view.evaluation):
+            lead[form_of(example.inputs)] += 1 if example.passed else -1
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
     mark, doubtful = f"{column} like a right row", 0
@@ -98,7 +101,7 @@ def apply(
         for number, (row, values, (value, reason)) in enumerate(done, start=1):
             before = row.get(column)
             if not outcome.solved:
-                row[mark] = "yes" if form_of(values) in right and reason is None else "no"
+                row[mark] = "yes" if lead[form_of(values)] > 0 and reason is None else "no"
                 doubtful += row[mark] == "no"
             row[column] = value if before in (None, "") else before
             if reason is not None:
@@ -116,7 +119,9 @@ def apply(
             f"{len(different)} whose {column!r} said something else and stays"
         )
         if not outcome.solved:
-            say(f"  {doubtful} rows like none that it got right: {mark!r} says no")
+            say(
+                f"  {doubtful} rows unlike those it got right, or like more that it got wrong: {mark!r} says no"
+            )
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
         say_new_forms(forms, column)

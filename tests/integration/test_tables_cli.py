@@ -153,6 +153,17 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert not Path("new.csv").exists()
 
 
+def test_apply_trusts_no_row_that_looks_like_mostly_wrong_ones(evovpo: Shell) -> None:
+    Path("notes.csv").write_text(
+        "a,b\n" + "".join(f"item {n},{'item' if n % 3 == 0 else n}\n" for n in range(24))
+    )
+    with served(["```python\ndef b(a):\n    return a.split()[0]\n```"] * 4) as (address, _):
+        evovpo("evolve", "notes.csv", "--base-url", address, "--model", "m", "-n", "4")
+    filled = evovpo("apply", "latest", "notes.csv", "--column", "b", "-o", "out.csv", "--anyway", "--json")
+    assert filled.json["doubtful"] == 24
+    assert {row["b like a right row"] for row in table(Path("out.csv"), ",")} == {"no"}
+
+
 def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_paste(evovpo: Shell) -> None:
     unfilled = "Jan;de Wit;\nAnn Lee;Roe;\nEva;van Es;\nKai;Lux;\n"
     Path("my people.csv").write_text(
