@@ -120,7 +120,8 @@ def apply(
         )
         if not outcome.solved:
             say(
-                f"  {doubtful} rows unlike those it got right, or like more that it got wrong: {mark!r} says no"
+                f"  {doubtful} rows look like none that it got right, or like more that it got wrong: "
+                f"{mark!r} says no"
             )
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))

@@ -72,7 +72,7 @@ class GroupJudge:
         fresh, ran = await self._evaluate(new)
         judged = [fresh.get(program.id) for program in prompt.proposals]
         failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
-        if prompt.kind is PromptKind.SEED and len(failed) == len(judged):
+        if prompt.kind is PromptKind.SEED and judged and len(failed) == len(judged):
             raise SandboxError(
                 f"no starting program of '{self.search.problem.id}' could be run: the sandbox failed each "
                 f"time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to see what "

@@ -116,12 +116,6 @@ def test_an_ask_that_no_completions_add_up_to_is_refused(tmp_path: Path) -> None
             'strategies = ["iid"]', ""))  # fmt: skip
 
 
-def test_only_mazes_are_searched_as_test_tasks(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="only mazes are searched as test tasks"):
-        read_bundled("strings", tmp_path, {"test.evaluations": 8})
-    assert read_bundled("maze", tmp_path, {"test.evaluations": 8}).resolved()["test"]["evaluations"] == 8
-
-
 def test_temperatures_are_above_0_and_of_models_that_answer_test_tasks(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="temperatures: expected different numbers above 0"):
         read_bundled("maze", tmp_path, {"tuning.temperatures": [0, 1]})

@@ -18,7 +18,8 @@ from trainer.domains.maze.maze_family import (
     route_rewards,
     vocabulary,
 )
-from trainer.domains.maze.search import MazeRoutes, MazeSearch, search_mazes, search_row
+from trainer.domains.maze.search import search_mazes, solved_after
+from trainer.domains.task_search import Searched, TaskSearch, search_row
 from trainer.recipes.maze.parents import PARENTS, draw_child
 from trainer.recipes.maze.pretrain import draw_route
 
@@ -65,13 +66,13 @@ def test_blocks_of_children_are_the_same_for_a_seed() -> None:
 
 def test_a_row_holds_the_figures_of_the_first_routes_by_hand() -> None:
     routes = [JudgedAnswer("U", (0.0, 0.0)), JudgedAnswer("D", (1.0, 0.0)), JudgedAnswer("L", (0.0, 1.0))]
-    row = search_row(MazeRoutes(routes, 7), [1, 2, 3])
+    row = search_row(Searched(routes, 7, solved_after(routes)), [1, 2, 3])
     assert row["best_at_k"] == {"1": 0.0, "2": 0.5, "3": 0.5}
     # E max(w, 1 - w) for a uniform w is 3/4; one answer gets E w = 1/2.
     assert list(row["expected_at_k"].values()) == pytest.approx([0.0, 0.5, 0.75], abs=0.04)
     assert row["pair_at_k"] == {"1": 0.0, "2": 0.0, "3": 1.0}
     assert (row["evaluations"], row["solved_after"], row["is_right"], row["tokens"]) == (3, 3, True, 7)
-    assert search_row(MazeRoutes(routes[:2], 5), [1])["solved_after"] is None
+    assert solved_after(routes[:2]) is None
 
 
 @pytest.mark.slow
@@ -86,11 +87,11 @@ def test_searches_propose_their_budget_and_are_the_same_for_a_seed() -> None:
             return family.prompt_ids(task, answers, parent)  # type: ignore[arg-type]
 
     watched = Watched(model_folder=MAZE_MODEL, shows_parents=True)
-    how = MazeSearch(evaluations=16, rollouts=4, temperature=0.5)
+    how = TaskSearch(evaluations=16, rollouts=4, temperature=0.5)
     found, again = (search_mazes(model, watched, mazes, how, seed=0) for _ in range(2))
-    assert [len(one.routes) for one in found] == [16, 16]
+    assert [len(one.answers) for one in found] == [16, 16]
     assert found == again
     assert asked[:2] == [None, None]
-    shown = {route.key for one in found for route in one.routes}
+    shown = {route.key for one in found for route in one.answers}
     assert {parent for parent in asked if parent is not None} <= shown
     assert any(parent is not None for parent in asked)

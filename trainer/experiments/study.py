@@ -132,10 +132,11 @@ class Test(Part):
     seed: Count = 0
     """Another seed gives other tasks, which no earlier study has seen."""
     evaluations: Count = 0
-    """Of a search of each task, of mazes alone: figures at k are those of its first k answers. 0 for
-    independent answers."""
+    """Of a search of each task: figures at k are those of its first k answers. 0 for independent answers."""
     answers_per_ask: Positive = 12
     """Of such a search."""
+    joins: bool = True
+    """Join complementary programs in such a search; routes through mazes cannot be joined."""
 
 
 class Study(Part):

@@ -90,8 +90,6 @@ class StudyReader(PartReader):
             self.add(
                 f"domain: {domain!r} is none whose models search problems; {nearest_hint(str(domain), known)}"
             )
-        if study.test.evaluations and not study.domain.startswith("maze"):
-            self.add("test.evaluations: only mazes are searched as test tasks; name problems and strategies")
         if not study.test.tasks and study.tuning.temperatures != (1.0,):
             self.add("tuning.temperatures: models that search problems are sampled at 1; leave it out")
         too_large = [k for k in study.ks if k > study.evaluations]

@@ -25,6 +25,10 @@ from evovpo.files import written_whole
 from trainer.domains.arm_training import TrainingArm, load_start_model, measure, train
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import TaskFamily
+from trainer.domains.maze.search import search_mazes
+from trainer.domains.strings.search import search_strings
+from trainer.domains.strings.string_family import StringFamily
+from trainer.domains.task_search import TaskSearch, search_row, solved_by
 from trainer.experiments.study import START, TEST, Study, StudyArm, recipe
 from trainer.experiments.study_export import Export, by_name, task_name
 from trainer.loop.probe import cpu_seconds
@@ -181,10 +185,13 @@ def _answered(
             | {"faulty_completions": task.measure.faults, "tokens": task.tokens}
             for task in measure(model, domain, tasks, answers, max(ks), _MEASURE_SEED, at)
         ]
-    from trainer.domains.maze.search import MazeSearch, search_mazes, search_row
-
-    began, how = cpu_seconds(), MazeSearch(study.test.evaluations, study.test.answers_per_ask, at)
-    rows = [search_row(one, ks) for one in search_mazes(model, domain, tasks, how, _MEASURE_SEED)]
+    began, test = cpu_seconds(), study.test
+    how = TaskSearch(test.evaluations, test.answers_per_ask, at, test.joins)
+    if isinstance(domain, StringFamily):
+        found = search_strings(model, domain, tasks, how, _MEASURE_SEED)
+        rows = [search_row(one, ks) | {"pass_at_k": solved_by(one, ks)} for one in found]
+    else:
+        rows = [search_row(one, ks) for one in search_mazes(model, domain, tasks, how, _MEASURE_SEED)]
     spent = {"cpu_seconds": round((cpu_seconds() - began) / len(tasks), 4)}
     return [row | spent for row in rows]
 

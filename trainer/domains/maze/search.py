@@ -6,13 +6,12 @@ cannot be combined, and a search goes on for its whole budget.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from evovpo.analysis.statistics import Array
 from evovpo.config import SearchConfig
-from evovpo.judging.measure import JudgedAnswer, measure
+from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.request import Answer, PromptRequest
 from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
 from evovpo.search.search import SearchState
@@ -34,9 +33,7 @@ from evovpo.types import (
 )
 from trainer.domains.maze.generator import Maze
 from trainer.domains.maze.maze_family import MazeFamily
-
-_AT_ONCE = 16
-"""Mazes whose asks are sampled in one batch."""
+from trainer.domains.task_search import AT_ONCE, Searched, TaskSearch, task_seed
 
 
 class _Format:
@@ -58,15 +55,6 @@ class _Format:
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
         return []
-
-
-class MazeSearch(NamedTuple):
-    """How a maze is searched."""
-
-    evaluations: int
-    rollouts: int
-    """Routes of one ask."""
-    temperature: float = 1.0
 
 
 @dataclass
@@ -111,16 +99,9 @@ class _OpenSearch:
         return JudgedCandidate(slot, judgement, executed=known is None)
 
 
-class MazeRoutes(NamedTuple):
-    """What the search of one maze proposed, in order, and the completion tokens that it took."""
-
-    routes: list[JudgedAnswer]
-    tokens: int
-
-
 def search_mazes(
-    model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: MazeSearch, seed: int
-) -> list[MazeRoutes]:
+    model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
+) -> list[Searched]:
     """Return the searches of mazes by a model with the weights that it has now, alike for the same seed."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
@@ -130,12 +111,12 @@ def search_mazes(
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
     running = [
-        _OpenSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", _seed(seed, number)))
+        _OpenSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", task_seed(seed, number)))
         for number, maze in enumerate(mazes)
     ]
     while prompts := [(one, prompt) for one in running if (prompt := one.search.ask()) is not None]:
-        for first in range(0, len(prompts), _AT_ONCE):
-            part = prompts[first : first + _AT_ONCE]
+        for first in range(0, len(prompts), AT_ONCE):
+            part = prompts[first : first + AT_ONCE]
             asked = [(one, prompt) for one, prompt in part if prompt.has_model]
             requests = [
                 SampleRequest(
@@ -151,36 +132,13 @@ def search_mazes(
             for one, prompt in part:
                 if not prompt.has_model:
                     one.tell(prompt, 0, None, [])
-    return [MazeRoutes(one.routes, one.tokens) for one in running]
+    return [Searched(one.routes, one.tokens, solved_after(one.routes)) for one in running]
 
 
-def search_row(found: MazeRoutes, ks: Sequence[int]) -> dict[str, Any]:
-    """Return the figures of the first k routes, and after how many two are together right on everything."""
-    at_k: dict[str, dict[str, float]] = {}
-    for k in ks:
-        for figure, values in measure([[route] for route in found.routes[:k]]).by_k([k]).items():
-            at_k.setdefault(figure, {})[str(k)] = round(float(values[0]), 5)
-    whole = measure([[route] for route in found.routes])
-    solved = _solved_after(whole.rewards_C_m_D[:, 0])
-    return {
-        **at_k,
-        **{name: getattr(whole, name) for name in ("distinct_share", "diversity", "hypervolume")},
-        "faulty_completions": whole.faults,
-        "evaluations": len(found.routes),
-        "solved_after": solved,
-        "is_right": solved is not None,
-        "tokens": found.tokens,
-    }
-
-
-def _solved_after(rewards_N_D: Array) -> int | None:
+def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
     """Return after how many routes two of them are right on every component; None if no two are."""
-    right_N_D = rewards_N_D >= 1.0
+    right_N_D = np.array([route.rewards for route in routes]) >= 1.0
     for last, right_D in enumerate(right_N_D):
         if (right_N_D[: last + 1] | right_D).all(axis=1).any():
             return last + 1
     return None
-
-
-def _seed(seed: int, number: int) -> int:
-    return int(np.random.default_rng([seed, number, 3]).integers(2**31))

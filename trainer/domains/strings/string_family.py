@@ -23,6 +23,8 @@ from trainer.domains.domain import Split
 from trainer.domains.strings.tasks import StringTask, sample_task
 
 MIN_ROWS = 4
+HELDOUT_ROWS = 20
+"""Of a validation or test task."""
 _TOKENS_PER_ANSWER = 56
 """Nineteen in twenty programs of the pretraining data with a branch are shorter."""
 
@@ -48,7 +50,7 @@ class StringFamily:
         rng = Random(f"conflicting:{split}:{seed}")
         found: list[Problem] = []
         while len(found) < count:
-            task = sample_task(rng)
+            task = sample_task(rng, 0 if split == "train" else HELDOUT_ROWS)
             if has_branch(task.tree) and len(task.rows) >= MIN_ROWS:
                 found.append(as_problem(task))
         return found
@@ -59,12 +61,20 @@ class StringFamily:
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
         request = PromptRequest(answers, kind, shown, rows=tuple(range(len(task.train))))
         messages = ExpressionFormat(task).messages(task, request)
-        ids: list[int] = self._tokenizer("".join(message.content for message in messages))["input_ids"]
+        return self.encode("".join(message.content for message in messages))
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """Return the tokens of a prompt's text."""
+        ids: list[int] = self._tokenizer(text)["input_ids"]
         return tuple(ids)
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        """Return the text of a completion."""
+        return str(self._tokenizer.decode(list(token_ids)))
 
     def judge(self, task: Problem, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
         """Return exactly `answers` answers; a program that was judged before is not run again."""
-        text = str(self._tokenizer.decode(list(completion_ids)))
+        text = self.decode(completion_ids)
         rollout = Rollout("", "", 0, 0, text, tuple(completion_ids), None, None, Sampling(), "stop", 0.0)
         zeros = JudgedAnswer(None, (0.0,) * len(task.objectives))
         return [
@@ -96,4 +106,5 @@ def as_problem(task: StringTask) -> Problem:
         objectives=tuple(Objective(f"row {number}") for number in range(1, len(train) + 1)),
         seeds=(),
         train=train,
+        heldout=tuple(Example(row, output) for row, output in task.heldout),
     )

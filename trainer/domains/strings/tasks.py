@@ -15,7 +15,7 @@ from evovpo.builtin.strings.format import encode_prompt
 from evovpo.builtin.strings.grammar import Tree, has_branch, render, shorter_variants, size, spell
 from evovpo.builtin.strings.mutation import mutate
 from evovpo.builtin.strings.sampler import Sampler
-from trainer.domains.strings.columns import column
+from trainer.domains.strings.columns import Cell, column
 
 MAX_OUTPUT = 70
 """Longest output, in characters, of a task."""
@@ -31,6 +31,8 @@ class StringTask(NamedTuple):
     outputs: list[str]
     tree: Tree
     text: str
+    heldout: Sequence[tuple[tuple[str, ...], str]] = ()
+    """More rows of the same columns, with outputs."""
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
@@ -68,8 +70,11 @@ def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None
     return True
 
 
-def sample_task(rng: Random) -> StringTask:
-    """Return a task of two to seven rows whose program is in its shortest form."""
+def sample_task(rng: Random, heldout: int = 0) -> StringTask:
+    """Return a task of two to seven rows whose program is in its shortest form.
+
+    `heldout` adds up to that many held-out rows and changes nothing else.
+    """
     while True:
         arguments = rng.choices((1, 2, 3, 4), (70, 22, 6, 2))[0]
         cells = [column(rng) for _ in range(arguments)]
@@ -92,7 +97,20 @@ def sample_task(rng: Random) -> StringTask:
             text = render(tree)
             if tree[0] == "arg" or tree[0] == "lit" or len(text) > 120:
                 continue
-            return StringTask(rows, [output or "" for output in outputs], tree, text)
+            more = _more_rows(rng, cells, heldout, rows, text)
+            return StringTask(rows, [output or "" for output in outputs], tree, text, more)
+
+
+def _more_rows(
+    rng: Random, cells: Sequence[Cell], count: int, rows: Sequence[tuple[str, ...]], text: str
+) -> tuple[tuple[tuple[str, ...], str], ...]:
+    """Return other rows on which the program runs, with its outputs; `rng` is left as it was."""
+    state = rng.getstate()
+    drawn = {tuple(cell() for cell in cells): None for _ in range(count)}
+    rng.setstate(state)
+    others = [row for row in drawn if row not in rows]
+    outputs = run_own(text, others)
+    return tuple((row, got) for row, got in zip(others, outputs, strict=True) if got is not None)
 
 
 def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...]:
