@@ -20,7 +20,7 @@ from evovpo.reports.text import printable
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B")
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 _QUIET = "#C9C9C9"
-_DPI = 150
+_DPI = 110
 MOST_BANDS = 4
 """Curves with bands in one panel; more hide each other."""
 
