@@ -1,6 +1,5 @@
 """Runs killed with `kill -9` and taken up again end as if nothing had happened; stored runs replay."""
 
-import asyncio
 import dataclasses
 import gc
 import json
@@ -15,7 +14,7 @@ from random import Random
 
 import crashing_run
 import pytest
-from toy_runs import HARD, PROBLEM, SWAP, OneByOne, population, random_expressions, toy_script
+from toy_runs import HARD, PROBLEM, SWAP, OneByOne, Shuffled, population, random_expressions, toy_script
 
 from evovpo.config import Config, RunConfig, SandboxConfig, SearchConfig
 from evovpo.errors import ProblemError, ReplayError, StoreError
@@ -28,7 +27,7 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.types import Prompt, PromptKind, Rollout, RunStatus, Sampling, Tell
+from evovpo.types import Prompt, PromptKind, RunStatus, Tell
 
 pytestmark = pytest.mark.slow
 
@@ -120,16 +119,6 @@ def test_a_kill_at_every_moment_of_one_group_changes_nothing(tmp_path: Path, who
 
 
 # A run with several requests in flight
-
-
-class Shuffled(ScriptedProposer):
-    """Replies after an irregular number of turns, so that groups come back in another order."""
-
-    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Wait, then reply."""
-        for _ in range(Random(prompt.seed).randrange(40)):
-            await asyncio.sleep(0)
-        return await super().propose(prompt, indices, sampling)
 
 
 def config(**changes: object) -> Config:

@@ -6,19 +6,18 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 
 from collections.abc import Mapping, Sequence
 
+from toy_runs import judged_reply
+
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import Answer, PromptRequest
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
 from evovpo.search.population import Insertion
 from evovpo.search.search import SearchState
 from evovpo.types import (
-    Candidate,
     Evaluation,
-    JudgedCandidate,
     Message,
     Objective,
     ParentRole,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
@@ -27,7 +26,6 @@ from evovpo.types import (
     Sampling,
     Status,
     Tell,
-    content_id,
 )
 
 PLAIN = Problem(
@@ -131,17 +129,14 @@ class PlainLoop:
         assert prompt is not None
         self.history.append(prompt)
         if prompt.kind is PromptKind.SEED:
-            self._apply(Tell(prompt.id, None, self._judged(prompt, None, prompt.proposals)))
+            self._apply(judged_reply(self.search, prompt, None, judge))
             return self.ask()
         return prompt
 
     def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
         """Tell one completion."""
-        rollout = Rollout(
-            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
-        )
-        slots = self.format.answers(self.search.problem, rollout, prompt.answers)
-        return self._apply(Tell(prompt.id, rollout, self._judged(prompt, rollout, slots)))
+        rollout = text_rollout(prompt, index, text, Sampling())
+        return self._apply(judged_reply(self.search, prompt, rollout, judge))
 
     def step(self, *texts: str) -> Prompt:
         """Ask, and tell a group of completions."""
@@ -161,34 +156,3 @@ class PlainLoop:
     def _apply(self, tell: Tell) -> list[Insertion]:
         self.history.append(tell)
         return self.search.tell(tell)
-
-    def _judged(
-        self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer | Program]
-    ) -> tuple[JudgedCandidate, ...]:
-        judged = []
-        for number, slot in enumerate(slots):
-            answer = Answer(slot.source, slot, None) if isinstance(slot, Program) else slot
-            program, reason = answer.program, answer.reason
-            evaluation, status = None, ParseStatus.UNPARSED
-            if program is not None:
-                evaluation = self.search.evaluation(program.id)
-                status = ParseStatus.DUPLICATE if evaluation else ParseStatus.PARSED
-                refusal = self.search.novelty_fault(prompt.id, program) if rollout and not evaluation else ""
-                if refusal:
-                    status, reason = ParseStatus.REJECTED, refusal
-                else:
-                    evaluation = evaluation or judge(program)
-            candidate = Candidate(
-                id=content_id(prompt.id, str(number), rollout.id if rollout else ""),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=number,
-                parse_status=status,
-                program=program,
-                token_span=None,
-                parents=prompt.parents,
-                text=answer.text,
-                reason=reason,
-            )
-            judged.append(JudgedCandidate(candidate, evaluation, status is ParseStatus.PARSED))
-        return tuple(judged)
