@@ -34,7 +34,7 @@ from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import Outcome
-from evovpo.store import Store, unpack_floats
+from evovpo.store import Store
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
 
 pytestmark = pytest.mark.slow
@@ -684,61 +684,6 @@ def config_for(url: str, *more: str) -> Config:
 
 def search(store: Store, config: Config, **options: Any) -> Outcome:
     return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config, **options), store)
-
-
-def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
-    searched: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    server, url = searched
-    server.faults.manners = ["500", "ok", "truncated", "429", "ok", "empty", "close", "ok", "503"]
-    with Store.open(str(tmp_path / "store.db")) as store:
-        outcome = search(store, config_for(url))
-        calls = store.calls(outcome.run)
-        assert outcome.evaluations == 32
-        assert len(calls) == len(server.completions)
-        assert Counter(call.outcome for call in calls if not call.reason) == {OK: 8}
-        reasons = Counter(call.reason for call in calls if call.outcome is RETRIED)
-        assert reasons >= Counter(
-            ["http 500", "truncated json", "http 429", "empty choices", "connection", "http 503"]
-        )
-        totals = store.run_summary(outcome.run).calls
-        assert (totals.calls, totals.failed) == (len(calls), len(calls) - 8)
-
-
-def test_the_rows_of_a_server_are_those_of_the_model_in_process(
-    searched: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    _, url = searched
-    found = {}
-    one_at_a_time = ["search.in_flight=1", "search.evaluations=16"]
-    with Store.open(str(tmp_path / "store.db")) as store:
-        for name in ("openai", "local"):
-            config = config_for(url, *one_at_a_time)
-            if name == "local":
-                config = Config.load(
-                    None,
-                    Config.read_changes(
-                        [
-                            "search.rollouts=4",
-                            "search.joins=false",
-                            "search.stop_when_solved=false",
-                            *one_at_a_time,
-                        ]
-                    ),
-                )
-            outcome = search(store, config)
-            found[name] = store.query(
-                "SELECT text, tokens, token_ids, prompt_token_ids, logprobs, finish_reason, model, "
-                "temperature, max_tokens FROM rollouts JOIN tells ON tells.rollout_id = rollouts.id "
-                "WHERE run_id = :run ORDER BY position",
-                run=outcome.run,
-            )
-            assert bool(store.calls(outcome.run)) == (name == "openai")
-    assert len(found["openai"]) == 16
-    for served, sampled in zip(found["openai"], found["local"], strict=True):
-        one, other = served.pop("logprobs"), sampled.pop("logprobs")
-        assert served == sampled
-        assert unpack_floats(one) == pytest.approx(unpack_floats(other), abs=1e-4)
 
 
 def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(

@@ -153,14 +153,6 @@ def test_replaying_the_store_gives_the_live_population(tmp_path: Path, in_flight
     assert is_in_order == (in_flight == 1)
 
 
-def test_the_same_seed_and_replies_give_the_same_run(tmp_path: Path) -> None:
-    found = []
-    for name in ("a.db", "b.db"):
-        with Store.open(str(tmp_path / name)) as store:
-            found.append(population(run_through(store, config(), ScriptedProposer(toy_script()))))
-    assert found[0] == found[1]
-
-
 def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
     expressions = [f"{SWAP} if ', ' in x0 else x0.upper()", *random_expressions(1, 40)]
 
@@ -200,19 +192,6 @@ def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
         assert len(list(store.groups("one"))) == 3
     assert outcome.solved
     assert outcome.evaluations == whole.evaluations
-
-
-def test_a_finished_run_only_reports_when_it_is_resumed(tmp_path: Path) -> None:
-    with Store.open(str(tmp_path / "run.db")) as store:
-        run_through(store, config(evaluations=24), ScriptedProposer(toy_script()))
-        before = store.query("SELECT count(*) AS n FROM tells")
-
-        def fail(prompt: Prompt, index: int) -> str:
-            raise AssertionError("nothing may be asked")
-
-        outcome = resume("live", store, ScriptedProposer(fail))
-        assert store.query("SELECT count(*) AS n FROM tells") == before
-    assert outcome.evaluations == 24
 
 
 def test_an_interrupted_run_leaves_nothing_to_be_logged_later(

@@ -4,13 +4,16 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 `fail` is a program that fails, one that begins with `bad` is no program.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
+from random import Random
 
 from toy_runs import judged_reply
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import Answer, PromptRequest
 from evovpo.proposers import text_rollout
+from evovpo.runs.replay import replay
 from evovpo.search.population import Insertion
 from evovpo.search.search import SearchState
 from evovpo.types import (
@@ -101,6 +104,14 @@ def judge(program: Program) -> Evaluation:
     )
 
 
+def random_text(rng: Random) -> str:
+    """Return an answer: mostly a program, some that fail, some that are none."""
+    kind = rng.choice(["ok"] * 4 + ["fail", "bad!"])
+    if kind != "ok":
+        return f"{kind} {rng.random()}"
+    return f"{rng.random():.2f} {rng.random():.2f} # {rng.randrange(10**6)}"
+
+
 class PlainLoop:
     """Asks and tells by hand; `requests` is what each prompt was made of.
 
@@ -144,6 +155,33 @@ class PlainLoop:
         for index, text in enumerate(texts):
             self.tell(prompt, text, index)
         return prompt
+
+    def run_shuffled(self, rng: Random) -> None:
+        """Use up the budget with random answers, in replies that come in any order."""
+        waiting: list[tuple[Prompt, int]] = []
+        prompt: Prompt | None = self.ask()
+        while prompt is not None or waiting:
+            if prompt is not None:
+                waiting += [(prompt, index) for index in range(prompt.rollouts)]
+            while len(waiting) > 8 or (waiting and prompt is None):
+                ticket, index = waiting.pop(rng.randrange(len(waiting)))
+                self.tell(
+                    ticket, "\n".join(random_text(rng) for _ in range(ticket.answers)) or "noted", index
+                )
+            prompt = None if prompt is None else self.search.ask()
+            if prompt is not None:
+                self.history.append(prompt)
+
+    def rebuilt(self) -> SearchState:
+        """Return the search that the history makes again, every prompt compared and every answer read."""
+        search = SearchState(self.search.problem, self.config, copy.deepcopy(self.format), "run", 0)
+        replay(search, self.history, reads_again=True)
+        return search
+
+    @property
+    def tells(self) -> list[Tell]:
+        """The tells so far."""
+        return [event for event in self.history if isinstance(event, Tell)]
 
     def parents(self, prompt: Prompt) -> list[tuple[str, ParentRole]]:
         """Return the sources of the programs that a prompt shows, each with its part."""
