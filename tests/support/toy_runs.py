@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from evovpo.builtin.chain import join_chain
@@ -15,7 +14,7 @@ from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import text_rollout
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs.group import Found, GroupJudge, read_slots
+from evovpo.runs.group import GroupJudge
 from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState
@@ -116,15 +115,8 @@ def judged_reply(
     search: SearchState, prompt: Prompt, rollout: Rollout | None, judge: Callable[[Program], Evaluation]
 ) -> Tell:
     """Return the judged reply of a model, or to a ticket that carries its programs, without any waiting."""
-    slots = read_slots(search, prompt, rollout)
-    new = {slot.program.id: slot.program for slot in slots if slot.program is not None}
-    new = {key: program for key, program in new.items() if search.evaluation(key) is None}
-    asked = new.items() if prompt.has_model else ()
-    faults = {key: search.novelty_fault(prompt.id, program) for key, program in asked}
-    refused = {key: fault for key, fault in faults.items() if fault}
-    fresh = {key: judge(program) for key, program in new.items() if key not in refused}
-    group = GroupJudge(search, judge, ThreadPoolExecutor(1), {})
-    (tell,) = group.tells(prompt, [rollout], Found([slots], refused, fresh, set(fresh)))
+    group = GroupJudge(search, judge)
+    (tell,) = group.tells(prompt, [rollout], group.find_at_once(prompt, [rollout]))
     return tell
 
 

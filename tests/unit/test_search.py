@@ -33,16 +33,7 @@ from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
-from evovpo.types import (
-    Evaluation,
-    ParentRole,
-    ParseStatus,
-    Program,
-    Prompt,
-    PromptKind,
-    Tell,
-    content_id,
-)
+from evovpo.types import Evaluation, ParentRole, Program, Prompt, PromptKind, Tell, content_id
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
 NO_JOINS = CONFIG.changed(joins=False)
@@ -179,19 +170,6 @@ def test_open_tickets_count_against_the_budget_before_they_are_told() -> None:
     search = seeded(Loop(config(evaluations=10, rollouts=2, answers=2))).search
     asked = [search.ask() for _ in range(6)]
     assert [None if prompt is None else prompt.slots for prompt in asked] == [4, 4, 2, None, None, None]
-
-
-def test_a_duplicate_is_never_judged_again_and_takes_no_second_place() -> None:
-    loop = Loop(config(evaluations=300))
-    loop.run(random_writer(3, pool=40))
-    assert max(Counter(loop.judged).values()) == 1
-    statuses = Counter(judged.candidate.parse_status for tell in loop.told for judged in tell.judged)
-    assert statuses[ParseStatus.DUPLICATE] > 100
-    assert len(loop.judged) == statuses[ParseStatus.PARSED]
-    assert statuses.total() - 1 == 300
-    for island in loop.search.population.islands:
-        ids = [m.program_id for m in island.members]
-        assert len(ids) == len(set(ids))
 
 
 def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:

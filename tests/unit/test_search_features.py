@@ -13,7 +13,7 @@ from evovpo.config import SearchConfig
 from evovpo.errors import ConfigError, ReplayError
 from evovpo.prompts.request import Attempt
 from evovpo.search.search import SearchState
-from evovpo.search.strategies.islands import Islands
+from evovpo.search.strategies import Islands
 from evovpo.types import (
     Evaluation,
     Feature,
