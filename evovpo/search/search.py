@@ -70,7 +70,7 @@ class SearchState(Standing):
         self._strategy = make_strategy(self.population, self._failures, self)
         self._shortened: set[str] = set()
         """Solutions whose shorter variants were asked for."""
-        self._joins = Joins(self, language if self._strategy.can_join else None)
+        self._joins = Joins(self, language if self._strategy.has_memory else None)
 
     @property
     def is_ready(self) -> bool:

@@ -45,9 +45,8 @@ class Strategy:
     """
 
     has_memory: ClassVar[bool] = True
-    """True if replies change later prompts; without memory all asks are independent draws."""
-    can_join: ClassVar[bool] = False
-    """True if programs are also joined without a model."""
+    """True if replies change later prompts, and programs are also joined without a model; without memory all
+    asks are independent draws."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return what the next ask shows; `rng` is the generator of this ask."""
@@ -85,7 +84,6 @@ class Islands(Strategy):
     population: Population
     failures: Failures
     standing: Standing
-    can_join: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._asks = 0
