@@ -1,11 +1,9 @@
 """Ask and tell: the user samples and evaluates programs, evovpo searches."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from evovpo.api.evolve import make_rollouts, outside_loop
+from evovpo.api.evolve import make_rollouts
 from evovpo.api.problems import Row, problem_of_examples
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
@@ -14,9 +12,9 @@ from evovpo.judging.evaluator import checked_rewards
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import choose_format
-from evovpo.runs.group import GroupJudge, read_slots
+from evovpo.runs.group import GroupJudge
 from evovpo.search.search import SearchState as _Search
-from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling, Status, Tell
+from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling, Status
 
 
 class Search:
@@ -80,12 +78,9 @@ class Search:
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
         """Return the sources in the texts, or those that the prompt carries, that are to be judged."""
-        found: dict[str, str] = {}
-        for rollout in self._replies(prompt, texts):
-            for slot in read_slots(self._search, prompt, rollout):
-                if slot.program is not None and self._search.evaluation(slot.program.id) is None:
-                    found[slot.program.id] = slot.program.source
-        return list(found.values())
+        group = GroupJudge(self._search, partial(self._judged, {}))
+        _, new, _ = group.read(prompt, self._replies(prompt, texts))
+        return [program.source for program in new.values()]
 
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
@@ -96,17 +91,9 @@ class Search:
         Raises `ConfigError` where a program's rewards are missing or outside of that.
         """
         replies = self._replies(prompt, texts)
-
-        async def tells(pool: ThreadPoolExecutor) -> list[Tell]:
-            judge = GroupJudge(self._search, partial(self._judged, rewards), pool, {})
-            return judge.tells(prompt, replies, await judge.find(prompt, replies))
-
-        def apply() -> None:
-            with ThreadPoolExecutor(1) as pool:
-                for tell in asyncio.run(tells(pool)):
-                    self._search.tell(tell)
-
-        outside_loop(apply)
+        group = GroupJudge(self._search, partial(self._judged, rewards))
+        for tell in group.tells(prompt, replies, group.find_at_once(prompt, replies)):
+            self._search.tell(tell)
 
     def _replies(self, prompt: Prompt, texts: Sequence[str]) -> list[Rollout | None]:
         count = prompt.rollouts if prompt.has_model else 0

@@ -118,16 +118,12 @@ class VLLMServer:
                 f"{self.address} cannot be reached for {path} ({error}); is the server running?"
             ) from error
         if status >= 400:
+            advice = "; start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
+            is_advised = status in (404, 405) and "lora_adapter" in path
             raise ServerError(
-                f"{self.address} answered {status} to {path}: {reason(text)}{_advice(path, status)}"
+                f"{self.address} answered {status} to {path}: {reason(text)}{advice * is_advised}"
             )
         return json_object(text) or {}
-
-
-def _advice(path: str, status: int) -> str:
-    if status in (404, 405) and "lora_adapter" in path:
-        return "; start vLLM with --enable-lora and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True"
-    return ""
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:

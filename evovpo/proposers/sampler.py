@@ -196,7 +196,6 @@ class _Batch:
         w = self.weights = weights
         self.prefix = prefix
         self.prompt_of_row = prompt_of_row
-        self.capacity = capacity
         self.length = 0
         layers, prompts, key_heads, size, padded = prefix.keys.shape
         counts = np.bincount(prompt_of_row, minlength=prompts)

@@ -86,8 +86,8 @@ class Driver:
     """Groups that are being judged, in order of arrival."""
 
     def __post_init__(self) -> None:
-        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
-        self._groups = GroupJudge(self.search, self.judge.evaluate, pool, self.known)
+        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
+        self._groups = GroupJudge(self.search, self.judge.evaluate, self.known, self._pool)
 
     @property
     def executed(self) -> int:
@@ -102,7 +102,7 @@ class Driver:
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
-        with self._groups.pool:
+        with self._pool:
             await self._finish_half_told(sampling)
             reopened = self.search.tickets.open
             try:
@@ -114,7 +114,8 @@ class Driver:
                     self._take_replies()
                     while self._arrived and self._arrived[0].judging.done() and not self.search.is_over:
                         group = self._arrived.popleft()
-                        self._tell(group.prompt, group.rollouts, group.judging.result())
+                        found = group.judging.result()
+                        self._commit(self._groups.tells(group.prompt, group.rollouts, found))
             finally:
                 judging = [group.judging for group in self._arrived]
                 under_way: list[asyncio.Task[Any]] = [*self._waiting, *judging]
@@ -124,7 +125,7 @@ class Driver:
                 await asyncio.gather(*under_way, return_exceptions=True)
             while (asked := self.search.shorten()) is not None:
                 self.journal.add_prompt(asked)
-                self._commit(self._groups.tells(asked, [None], await self._groups.find(asked, [None])))
+                await self._judge_and_tell(asked, [None])
         self.keep(True)
         if self.search.is_solved:
             return RunStatus.SOLVED
@@ -140,7 +141,7 @@ class Driver:
                 except BudgetError as error:
                     self.stop_reason = str(error)
                     return
-                self._tell(prompt, rollouts, await self._groups.find(prompt, rollouts))
+                await self._judge_and_tell(prompt, rollouts)
 
     async def _ask(self, sampling: Sampling, reopened: list[tuple[Prompt, tuple[int, ...]]]) -> None:
         """Send tickets, the reopened ones first, until enough are out or the search waits for a tell."""
@@ -162,7 +163,7 @@ class Driver:
                     if self._replied:
                         return
             else:
-                self._commit(self._groups.tells(prompt, [None], await self._groups.find(prompt, [None])))
+                await self._judge_and_tell(prompt, [None])
 
     def _may_ask(self) -> bool:
         """Return whether to ask once more.
@@ -214,8 +215,8 @@ class Driver:
             judging.add_done_callback(lambda ended: self._news.set())
             self._arrived.append(_Arrival(prompt, rollouts, judging, time.monotonic()))
 
-    def _tell(self, prompt: Prompt, rollouts: Sequence[Rollout], found: Found) -> None:
-        self._commit(self._groups.tells(prompt, rollouts, found))
+    async def _judge_and_tell(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> None:
+        self._commit(self._groups.tells(prompt, rollouts, await self._groups.find(prompt, rollouts)))
 
     def _note_faults(self, tell: Tell) -> None:
         """Stop the run where an evaluator reports the same fault for many programs in a row."""

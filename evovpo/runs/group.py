@@ -44,10 +44,10 @@ class GroupJudge:
     search: SearchState
     judge: Callable[[Program], Evaluation]
     """Judges one program; called from several threads."""
-    pool: ThreadPoolExecutor
-    """As many threads as programs may run at once."""
-    known: Mapping[str, Evaluation]
+    known: Mapping[str, Evaluation] = field(default_factory=dict)
     """Judgements of earlier runs on this problem version."""
+    pool: ThreadPoolExecutor | None = None
+    """For `find`: as many threads as programs may run at once."""
     executed: int = 0
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
@@ -57,18 +57,7 @@ class GroupJudge:
         A seed or join ticket carries its programs: its one reply is None. Raises `SandboxError` if none of
         the problem's starting programs can be judged.
         """
-        slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
-        new: dict[str, Program] = {}
-        for program in (slot.program for slots in slots_of for slot in slots):
-            if program and self.search.evaluation(program.id) is None:
-                new.setdefault(program.id, program)
-        asked = new.items() if prompt.has_model else ()
-        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in asked}
-        refused = {key: fault for key, fault in faults.items() if fault}
-        for key in list(new):
-            # Another group may have been told meanwhile.
-            if key in refused or key in self.known or self.search.evaluation(key):
-                del new[key]
+        slots_of, new, refused = self.read(prompt, rollouts)
         fresh, ran = await self._evaluate(new)
         judged = [fresh.get(program.id) for program in prompt.proposals]
         failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
@@ -79,6 +68,24 @@ class GroupJudge:
                 "this machine refuses"
             )
         return Found(slots_of, refused, fresh, ran)
+
+    def find_at_once(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
+        """Read the answers of a group and judge its new programs one after the other, in this thread."""
+        slots_of, new, refused = self.read(prompt, rollouts)
+        return Found(slots_of, refused, {key: self.judge(new[key]) for key in new}, set(new))
+
+    def read(
+        self, prompt: Prompt, rollouts: Sequence[Rollout | None]
+    ) -> tuple[list[list[Answer]], dict[str, Program], dict[str, str]]:
+        """Return the answers of a group, its programs to be judged, and those refused with the reason."""
+        slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
+        programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
+        new = {one.id: one for one in programs if self.search.evaluation(one.id) is None}
+        asked = new.items() if prompt.has_model else ()
+        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in asked}
+        refused = {key: fault for key, fault in faults.items() if fault}
+        left = {key: one for key, one in new.items() if key not in refused and key not in self.known}
+        return slots_of, left, refused
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return one tell for each rollout of a group."""

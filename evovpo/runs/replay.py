@@ -12,20 +12,21 @@ from evovpo.builtin.strings.joining import join_language
 from evovpo.config import GONE_STRATEGIES, Config
 from evovpo.errors import ReplayError, SearchError
 from evovpo.runs.choices import choose_format
-from evovpo.runs.group import read_slots
+from evovpo.runs.group import GroupJudge
 from evovpo.runs.request import with_originals
 from evovpo.runs.snapshots import kept_search, leave_aside
 from evovpo.search.search import SearchState
 from evovpo.search.snapshot import same_state
 from evovpo.store import Snapshot, Store
 from evovpo.types import (
-    ParseStatus,
+    Evaluation,
     Problem,
     Prompt,
     PromptKind,
     Run,
     RunPart,
     RunStatus,
+    Status,
     Tell,
     content_id,
 )
@@ -212,23 +213,11 @@ def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[A
 
     Where no reason is stored, none is given: earlier versions kept none.
     """
-    found: list[tuple[Any, ...]] = []
-    in_reply: set[str] = set()
+    group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
+    (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))
     reasons = [judged.candidate.reason for judged in tell.judged]
-    for place, slot in enumerate(read_slots(search, prompt, tell.rollout)):
-        status, reason = ParseStatus.UNPARSED, slot.reason
-        if slot.program is not None:
-            refusal = search.novelty_fault(prompt.id, slot.program) if prompt.has_model else ""
-            if slot.program.id in in_reply or search.evaluation(slot.program.id) is not None:
-                status = ParseStatus.DUPLICATE
-            elif refusal:
-                status, reason = ParseStatus.REJECTED, refusal
-            else:
-                status = ParseStatus.PARSED
-                in_reply.add(slot.program.id)
-        has_reason = any(reasons[place : place + 1])
-        found.append((slot.text, slot.program, slot.token_span, status, reason if has_reason else ""))
-    return found
+    found = [_READ(judged.candidate) for judged in made.judged]
+    return [read if any(reasons[place : place + 1]) else (*read[:-1], "") for place, read in enumerate(found)]
 
 
 def _difference(stored: Prompt, made: Prompt | None) -> str:

@@ -15,11 +15,11 @@ from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, ch
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures, Notes
 from evovpo.search.novelty import text_fault
-from evovpo.search.plan import Plan, Reply
 from evovpo.search.population import Insertion, InsertionStatus, Member, Population
 from evovpo.search.standing import Standing
-from evovpo.search.strategies import make_strategy
+from evovpo.search.strategies import Reply, make_strategy
 from evovpo.search.tickets import Tickets
+from evovpo.search.ways import Plan
 from evovpo.types import (
     Evaluation,
     Parent,
@@ -70,7 +70,7 @@ class SearchState(Standing):
         self._strategy = make_strategy(self.population, self._failures, self)
         self._shortened: set[str] = set()
         """Solutions whose shorter variants were asked for."""
-        self._joins = Joins(self, language if self._strategy.can_join else None)
+        self._joins = Joins(self, language if self._strategy.has_memory else None)
 
     @property
     def is_ready(self) -> bool:

@@ -1,17 +1,16 @@
 """Ways to ask: which programs a prompt shows, and for what. One function each.
 
-A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies/islands.py`
+A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies.py`
 chooses the way of each ask; `shares.py` learns from their gains.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from evovpo.search.memory import Failures
-from evovpo.search.plan import Plan, expand
 from evovpo.search.population import Island, Member, Population, weights_by_rank
 from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, PromptKind
@@ -20,6 +19,22 @@ PARTNERS = 5
 """Programs of which `combine` takes the partner that adds most."""
 FOCUSED = 0.25
 """Share of `fresh` prompts by example that show only the training rows that a good program fails."""
+
+
+class Plan(NamedTuple):
+    """What a prompt is to show.
+
+    Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
+    """
+
+    kind: PromptKind = PromptKind.ROOT
+    parents: tuple[Parent, ...] = ()
+    """Programs in their parts; the one to improve comes first."""
+    only: Sequence[int] | None = None
+    """Training rows that it concentrates on; None for all."""
+    island: int = 0
+    way: str = ""
+    """The way to ask that made it of `WAYS`; empty where a strategy has one way only."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,13 @@ class View:
     """The island in turn."""
     failures: Failures
     standing: Standing
+
+
+def expand(member: Member | None, island: int = 0) -> Plan:
+    """Return the plan to improve one program, or without one to write from the problem alone."""
+    if member is None:
+        return Plan(island=island)
+    return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),), island=island)
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:

@@ -20,14 +20,7 @@ from evovpo.store.schema import (
     tells,
 )
 from evovpo.store.summary import FREE, heldout_of
-from evovpo.types import (
-    MEMORISED,
-    Prompt,
-    Rewards,
-    Run,
-    RunStatus,
-    Tell,
-)
+from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 
 _ASKS_BACK = 200
 """How many of the latest asks are looked at for open ones."""

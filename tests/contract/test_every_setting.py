@@ -34,7 +34,7 @@ DATA = "contract/test_data.py"
 
 SEEN: dict[str, tuple[str, str]] = {
     "search.evaluations": (SEARCH, "test_the_budget_is_used_exactly"),
-    "search.strategy": ("unit/test_strategies.py", "test_every_strategy_is_made"),
+    "search.strategy": ("unit/test_strategies.py", "test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly"),
     "search.ways": (FEATURES, "test_the_settings_the_format_or_the_problem_give_the_shares_at_first"),
     "search.learns_ways": (FEATURES, "test_the_way_that_brings_gains_is_taken_more_often"),
     "search.islands": (SEARCH, "test_islands_take_turns_and_keep_their_own_programs"),
@@ -43,8 +43,8 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.migration_rate": (SEARCH, "test_islands_take_turns_and_keep_their_own_programs"),
     "search.rollouts": (SEARCH, "test_given_rollouts_take_precedence_over_those_of_the_format"),
     "search.answers": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
-    "search.joins": (SEARCH, "test_without_joins_none_is_asked"),
-    "search.attempts": (FEATURES, "test_without_memory_of_failures_none_are_shown"),
+    "search.joins": (SEARCH, "test_the_budget_is_used_exactly"),
+    "search.attempts": (FEATURES, "test_attempts_belong_to_a_parent_and_only_the_last_are_shown"),
     "search.notes_interval": (
         FEATURES, "test_notes_are_asked_for_at_intervals_and_shown_in_every_later_prompt"
     ),
@@ -53,8 +53,8 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.target": (FEATURES, "test_a_target_is_a_mean_reward"),
     "search.in_flight": (DRIVER, "test_as_many_requests_are_open_as_configured"),
     "search.stop_when_solved": ("integration/test_parts.py", "test_a_solved_run_goes_on_only_if_it_is_told_not_to_stop"),
-    "sampling.temperature": (SERVERS, "test_the_rows_of_a_server_are_those_of_the_model_in_process"),
-    "sampling.max_tokens": (SERVERS, "test_the_rows_of_a_server_are_those_of_the_model_in_process"),
+    "sampling.temperature": (DRIVER, "test_as_many_requests_are_open_as_configured"),
+    "sampling.max_tokens": (DRIVER, "test_as_many_requests_are_open_as_configured"),
     "proposer.name": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
     "proposer.model": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
     "proposer.policy": (PROPOSERS, "test_a_run_samples_from_the_policy_that_it_names"),

@@ -14,14 +14,6 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import only_searcher, resume, start
 from evovpo.store import Store
 
-HOLD = """
-import sys
-from evovpo.runs.run import only_searcher
-with only_searcher("store", "run"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
 
 def test_the_lock_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))

@@ -34,7 +34,7 @@ from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.stored import Outcome
-from evovpo.store import Store, unpack_floats
+from evovpo.store import Store
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,19 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
+
+
+async def propose_many(proposer: Proposer, count: int) -> list[list[Rollout]]:
+    """Return the replies to so many prompts, asked one after the other."""
+    return [await proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(count)]
+
+
+async def propose_at_once(
+    proposer: Proposer, indices: Sequence[int], **prompt: Any
+) -> list[BaseException | list[Rollout]]:
+    """Return what four prompts at the same time come to."""
+    asks = [proposer.propose(make_prompt(i, **prompt), indices, SAMPLING) for i in range(4)]
+    return list(await asyncio.gather(*asks, return_exceptions=True))
 
 
 def outcomes(calls: Sequence[Call]) -> list[tuple[int, CallOutcome, str]]:
@@ -187,11 +200,8 @@ def test_a_server_that_gives_one_choice_is_asked_for_each_and_it_is_said_once(
 ) -> None:
     server.faults = Faults(**fault)  # type: ignore[arg-type]
 
-    async def use(proposer: Proposer) -> list[list[Rollout]]:
-        return [await proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(2)]
-
     with caplog.at_level(logging.WARNING):
-        first, second = run_with(partial(make, url, calls, endpoint=endpoint), use)
+        first, second = run_with(partial(make, url, calls, endpoint=endpoint), partial(propose_many, count=2))
     assert len({rollout.text for rollout in first}) > 1, "each has a seed of its own"
     assert {rollout.logprobs is None for rollout in first + second} == {False}
     reason = "http 400" if "refuses_n" in fault else "wrong n"
@@ -215,11 +225,8 @@ def test_fields_that_a_server_refuses_are_left_out_from_then_on(
 ) -> None:
     server.faults.refused_fields = frozenset(fields)
 
-    async def use(proposer: Proposer) -> list[list[Rollout]]:
-        return [await proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(3)]
-
     with caplog.at_level(logging.WARNING):
-        found = run_with(partial(make, url, calls, endpoint=endpoint), use)
+        found = run_with(partial(make, url, calls, endpoint=endpoint), partial(propose_many, count=3))
     assert outcomes(calls) == [(1, RETRIED, "http 400"), (2, OK, ""), (1, OK, ""), (1, OK, "")]
     assert len(server.completions) == 4
     trainable = {rollout.logprobs is not None for group in found for rollout in group}
@@ -359,11 +366,8 @@ def test_a_prompt_that_does_not_fit_comes_back_refused_once_another_was_answered
 
 
 def test_where_no_prompt_fits_there_is_one_error(url: str) -> None:
-    async def use(proposer: Proposer) -> list[BaseException | list[Rollout]]:
-        asks = [proposer.propose(make_prompt(i, text=LONG), [0], SAMPLING) for i in range(3)]
-        return list(await asyncio.gather(*asks, return_exceptions=True))
-
-    *_, error = sorted(run_with(partial(make, url, []), use), key=lambda one: isinstance(one, PolicyError))
+    found = run_with(partial(make, url, []), partial(propose_at_once, indices=[0], text=LONG))
+    *_, error = sorted(found, key=lambda one: isinstance(one, PolicyError))
     assert f"has 202 tokens; the model reads from 1 to {CONTEXT - 1}" in str(error)
 
 
@@ -459,23 +463,16 @@ def two(server: FakeServer) -> list[ModelConfig]:
     return [model("base"), model("large", weight=3.0)]
 
 
-def propose_many(proposer: Proposer, count: int) -> Any:
-    async def use() -> list[list[Rollout]]:
-        return [await proposer.propose(make_prompt(i, rollouts=2), range(2), SAMPLING) for i in range(count)]
-
-    return use()
-
-
 def test_tickets_go_to_the_models_by_weight_and_say_which(
     url: str, server: FakeServer, calls: list[Call], two: list[ModelConfig]
 ) -> None:
-    found = run_with(partial(make, url, calls, models=two), lambda one: propose_many(one, 40))
+    found = run_with(partial(make, url, calls, models=two), partial(propose_many, count=40))
     names = [{rollout.model for rollout in group} for group in found]
     assert all(len(name) == 1 for name in names), "a group is by one model"
-    assert [call.model for call in calls] == [rollout.model for rollout, _ in found]
+    assert [call.model for call in calls] == [group[0].model for group in found]
     share = two[1].weight / sum(one.weight for one in two)
     assert sum(name == {"large"} for name in names) / 40 == pytest.approx(share, abs=0.18)
-    again = run_with(partial(make, url, [], models=two), lambda one: propose_many(one, 40))
+    again = run_with(partial(make, url, [], models=two), partial(propose_many, count=40))
     assert [[content(rollout) for rollout in group] for group in again] == [
         [content(rollout) for rollout in group] for group in found
     ]
@@ -498,7 +495,7 @@ def test_sampling_that_leaves_tokens_out_gives_nothing_to_train_on_and_says_so_o
 ) -> None:
     with caplog.at_level(logging.WARNING):
         found = run_with(
-            partial(make, url, [], models=[model("base", **options)]), lambda one: propose_many(one, 2)
+            partial(make, url, [], models=[model("base", **options)]), partial(propose_many, count=2)
         )
     assert {rollout.logprobs for group in found for rollout in group} == {None}
     assert ["leave tokens out" in record.getMessage() for record in caplog.records] == [True]
@@ -564,12 +561,8 @@ def test_a_process_gets_the_files_that_its_connections_need(monkeypatch: pytest.
 def test_a_budget_that_is_used_up_ends_before_the_next_ticket_and_what_is_under_way_ends_well(
     url: str, server: FakeServer, calls: list[Call]
 ) -> None:
-    async def use(proposer: Proposer) -> list[BaseException | list[Rollout]]:
-        asks = [proposer.propose(make_prompt(i), range(4), SAMPLING) for i in range(4)]
-        return list(await asyncio.gather(*asks, return_exceptions=True))
-
-    budget = BudgetConfig(tokens=20)
-    found = run_with(partial(make, url, calls, budget=budget, concurrency=2), use)
+    limited = partial(make, url, calls, budget=BudgetConfig(tokens=20), concurrency=2)
+    found = run_with(limited, partial(propose_at_once, indices=range(4)))
     assert [type(one) for one in found] == [list, list, BudgetError, BudgetError]
     assert len(server.completions) == len(calls) == 2
 
@@ -684,61 +677,6 @@ def config_for(url: str, *more: str) -> Config:
 
 def search(store: Store, config: Config, **options: Any) -> Outcome:
     return start(RunRequest(load_problem(resolve_problem("strings/date-to-iso")), config, **options), store)
-
-
-def test_every_request_of_a_run_with_a_faulty_server_is_a_row(
-    searched: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    server, url = searched
-    server.faults.manners = ["500", "ok", "truncated", "429", "ok", "empty", "close", "ok", "503"]
-    with Store.open(str(tmp_path / "store.db")) as store:
-        outcome = search(store, config_for(url))
-        calls = store.calls(outcome.run)
-        assert outcome.evaluations == 32
-        assert len(calls) == len(server.completions)
-        assert Counter(call.outcome for call in calls if not call.reason) == {OK: 8}
-        reasons = Counter(call.reason for call in calls if call.outcome is RETRIED)
-        assert reasons >= Counter(
-            ["http 500", "truncated json", "http 429", "empty choices", "connection", "http 503"]
-        )
-        totals = store.run_summary(outcome.run).calls
-        assert (totals.calls, totals.failed) == (len(calls), len(calls) - 8)
-
-
-def test_the_rows_of_a_server_are_those_of_the_model_in_process(
-    searched: tuple[FakeServer, str], tmp_path: Path
-) -> None:
-    _, url = searched
-    found = {}
-    one_at_a_time = ["search.in_flight=1", "search.evaluations=16"]
-    with Store.open(str(tmp_path / "store.db")) as store:
-        for name in ("openai", "local"):
-            config = config_for(url, *one_at_a_time)
-            if name == "local":
-                config = Config.load(
-                    None,
-                    Config.read_changes(
-                        [
-                            "search.rollouts=4",
-                            "search.joins=false",
-                            "search.stop_when_solved=false",
-                            *one_at_a_time,
-                        ]
-                    ),
-                )
-            outcome = search(store, config)
-            found[name] = store.query(
-                "SELECT text, tokens, token_ids, prompt_token_ids, logprobs, finish_reason, model, "
-                "temperature, max_tokens FROM rollouts JOIN tells ON tells.rollout_id = rollouts.id "
-                "WHERE run_id = :run ORDER BY position",
-                run=outcome.run,
-            )
-            assert bool(store.calls(outcome.run)) == (name == "openai")
-    assert len(found["openai"]) == 16
-    for served, sampled in zip(found["openai"], found["local"], strict=True):
-        one, other = served.pop("logprobs"), sampled.pop("logprobs")
-        assert served == sampled
-        assert unpack_floats(one) == pytest.approx(unpack_floats(other), abs=1e-4)
 
 
 def test_a_run_that_a_server_cut_off_has_an_exit_code_of_its_own_and_is_resumed_once(

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,12 @@ def test_token_blobs_have_the_documented_layout() -> None:
 # Opening
 
 
+def execute(path: Path, statement: str, *values: object) -> None:
+    """Change a SQLite file behind the back of the store."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement, values)
+
+
 def test_the_default_store_is_in_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +153,7 @@ def test_a_file_that_is_no_database_is_a_store_error_and_stays_as_it_was(tmp_pat
 
 def test_a_database_of_something_else_is_a_store_error_and_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("CREATE TABLE birds (name TEXT)")
+    execute(path, "CREATE TABLE birds (name TEXT)")
     before = path.read_bytes()
     for opening in (Store.open, upgrade):
         with pytest.raises(StoreError, match=r"something else: .*found birds"):
@@ -158,8 +164,7 @@ def test_a_database_of_something_else_is_a_store_error_and_stays_as_it_was(tmp_p
 def test_another_schema_version_is_a_store_error_that_names_both_and_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     Store.open(str(path)).close()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    execute(path, "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(StoreError, match=f"version 9999, .*expects {SCHEMA_VERSION}; .*store upgrade"):
         Store.open(str(path))
     with pytest.raises(StoreError, match="install the newer evovpo"):
@@ -213,6 +218,13 @@ def test_a_password_is_not_shown_even_where_the_driver_repeats_it(tmp_path: Path
 # Faults
 
 
+def fill(store: Store, history: Sequence[Prompt | Tell] = ()) -> None:
+    """Add the problem, the run and its history."""
+    store.add_problem(PROBLEM)
+    store.add_run(RUN)
+    append(store, "run-a", history)
+
+
 def test_a_locked_store_is_a_store_error_and_works_again_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with Store.open(f"sqlite:///{path}?timeout=0.01") as store:
@@ -243,8 +255,7 @@ def test_opening_waits_while_another_process_makes_the_store(tmp_path: Path) -> 
 def test_a_full_disk_is_a_store_error_and_loses_nothing_that_was_told(tmp_path: Path) -> None:
     history = scripted_history("run-a", 5, 200)
     with Store.open(str(tmp_path / "runs.db")) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
+        fill(store)
         pages = store.query("PRAGMA page_count")[0]["page_count"]
         store.query(f"PRAGMA max_page_count = {pages + 20}")
         with pytest.raises(StoreError, match="disk is full: make room"):
@@ -353,13 +364,9 @@ def test_after_kill_9_the_store_holds_a_prefix_with_all_that_was_acknowledged(tm
 def test_a_history_with_a_deleted_tell_is_a_store_error(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 1, 12))
-        with sqlite3.connect(path) as connection:
-            connection.execute("DELETE FROM candidates WHERE position = 5")
-            connection.execute("DELETE FROM tells WHERE position = 5")
-        connection.close()
+        fill(store, scripted_history("run-a", 1, 12))
+        execute(path, "DELETE FROM candidates WHERE position = 5")
+        execute(path, "DELETE FROM tells WHERE position = 5")
         with pytest.raises(StoreError, match="11 tells, numbered up to 11: rows were deleted"):
             list(store.history("run-a"))
 
@@ -367,14 +374,10 @@ def test_a_history_with_a_deleted_tell_is_a_store_error(tmp_path: Path) -> None:
 def test_a_changed_judgement_is_a_store_error(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
         prompt = make_prompt(0)
-        append(store, "run-a", [prompt, make_tell(prompt, 0, [("return 1", judge("return 1"))])])
+        fill(store, [prompt, make_tell(prompt, 0, [("return 1", judge("return 1"))])])
         for value in (0.75, 7.0):
-            with sqlite3.connect(path) as connection:
-                connection.execute("UPDATE rewards SET value = ? WHERE objective = 1", (value,))
-            connection.close()
+            execute(path, "UPDATE rewards SET value = ? WHERE objective = 1", value)
             with pytest.raises(StoreError, match="digest"):
                 list(store.history("run-a"))
             with pytest.raises(StoreError, match="digest"):
@@ -436,9 +439,7 @@ def test_a_store_of_an_older_version_is_upgraded_and_keeps_every_row(tmp_path: P
     path, new = tmp_path / "runs.db", tmp_path / "new.db"
     history = without_what_came_later(scripted_history("run-a", 3, 30))
     with Store.open(str(new)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", history)
+        fill(store, history)
         store.add_policy_version(START)
     database_of_version(path, version).close()
     _copy_rows(new, path)
@@ -468,9 +469,7 @@ def test_an_upgraded_store_knows_which_trainings_ended_and_where_the_packaged_mo
     path, new = tmp_path / "runs.db", tmp_path / "new.db"
     served, failed, open_one = (replace(TRAINING, id=name) for name in ("served", "failed", "open"))
     with Store.open(str(new)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 3, 30))
+        fill(store, scripted_history("run-a", 3, 30))
         store.add_policy_version(PolicyVersion(0, None, "/old/evovpo/models/strings"))
         for training in (served, failed, open_one):
             store.add_training(replace(training, through=(None,)))
@@ -559,35 +558,32 @@ def _answer(store: Store, heading: str, **parameters: str) -> list[tuple[object,
     return [tuple(row.values()) for row in store.query(_queries()[heading], **parameters)]
 
 
-def test_documented_query_finds_the_best_program_of_each_run(filled: Store) -> None:
-    rows = _answer(filled, "Best program of each run")
-    assert rows == [("run-a", 1.0, "good"), ("run-b", 0.5, "half")]
+HALF = [(0, 1.0), (1, 0.5), (2, 0.0)]
+OF_FILLED: dict[str, tuple[dict[str, str], list[tuple[object, ...]]]] = {
+    "Best program of each run": ({}, [("run-a", 1.0, "good"), ("run-b", 0.5, "half")]),
+    "Pass rate of each objective": (
+        {"run": "run-a"},
+        [(0, "row-0", 2, 1.0, 1.0), (1, "row-1", 2, 0.5, 0.75), (2, "row-2", 2, 0.5, 0.5)],
+    ),
+    "Reward vectors of a group": (
+        {"prompt": "run-a-p0"},
+        [
+            *((0, 0, "parsed", "ok", *component) for component in HALF),
+            (0, 1, "unparsed", None, None, None),
+            *((1, 0, "duplicate", "ok", *component) for component in HALF),
+            *((1, 1, "parsed", "ok", objective, 1.0) for objective in range(3)),
+        ],
+    ),
+    "Duplicates by policy version": ({}, [(0, 4, 0.0, 0.25), (1, 2, 0.5, 0.0)]),
+    "Tokens and seconds for each solved problem": ({}, [("phones", 1, 4, 6, 0.25, 0.5)]),
+}
+"""Heading of a documented query -> its parameters, and its answer for the store of `filled`."""
 
 
-def test_documented_query_gives_the_pass_rate_of_each_objective(filled: Store) -> None:
-    rows = _answer(filled, "Pass rate of each objective", run="run-a")
-    assert rows == [(0, "row-0", 2, 1.0, 1.0), (1, "row-1", 2, 0.5, 0.75), (2, "row-2", 2, 0.5, 0.5)]
-
-
-def test_documented_query_gives_the_reward_vectors_of_a_group(filled: Store) -> None:
-    rows = _answer(filled, "Reward vectors of a group", prompt="run-a-p0")
-    half = [(0, 1.0), (1, 0.5), (2, 0.0)]
-    assert rows == [
-        *((0, 0, "parsed", "ok", *component) for component in half),
-        (0, 1, "unparsed", None, None, None),
-        *((1, 0, "duplicate", "ok", *component) for component in half),
-        *((1, 1, "parsed", "ok", objective, 1.0) for objective in range(3)),
-    ]
-
-
-def test_documented_query_gives_duplicates_by_policy_version(filled: Store) -> None:
-    rows = _answer(filled, "Duplicates by policy version")
-    assert rows == [(0, 4, 0.0, 0.25), (1, 2, 0.5, 0.0)]
-
-
-def test_documented_query_gives_tokens_and_seconds_for_each_solved_problem(filled: Store) -> None:
-    rows = _answer(filled, "Tokens and seconds for each solved problem")
-    assert rows == [("phones", 1, 4, 6, 0.25, 0.5)]
+@pytest.mark.parametrize("heading", OF_FILLED)
+def test_documented_query_gives_what_can_be_checked_by_hand(filled: Store, heading: str) -> None:
+    parameters, expected = OF_FILLED[heading]
+    assert _answer(filled, heading, **parameters) == expected
 
 
 def test_documented_query_gives_the_requests_by_model_and_reason(store: Store) -> None:
@@ -645,9 +641,8 @@ def test_documented_query_gives_the_lineage_that_the_store_gives(filled: Store) 
 
 
 def test_every_documented_query_is_tested() -> None:
-    tested = set(re.findall(r'_answer\(\w+, "([^"]+)"', Path(__file__).read_text()))
-    assert tested == set(_queries())
-    assert len(tested) >= 6
+    named = re.findall(r'_answer\(\w+, "([^"]+)"', Path(__file__).read_text())
+    assert {*named, *OF_FILLED} == set(_queries())
 
 
 def test_the_documented_schema_is_the_schema() -> None:

@@ -3,7 +3,6 @@
 The conformance suite runs on the same kind of server in `test_store.py`.
 """
 
-import multiprocessing
 import random
 import threading
 from collections.abc import Iterator
@@ -22,7 +21,6 @@ from evovpo.types import Message, Prompt, Tell
 pytestmark = pytest.mark.slow
 
 HISTORY = scripted_history("run-a", 5, 12)
-WRITERS = 8
 
 
 @pytest.fixture(scope="module")
@@ -70,31 +68,6 @@ def go_on(store: Store) -> None:
     assert kept == HISTORY[: len(kept)]
     append(store, "run-a", HISTORY[len(kept) :], sum(isinstance(one, Tell) for one in kept))
     assert list(store.history("run-a")) == HISTORY
-
-
-def write_run(url: str, run: str) -> None:
-    with Store.open(url) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(replace(RUN, id=run))
-        append(store, run, scripted_history(run, 5, 10))
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_eight_processes_write_runs_at_once_and_share_their_evaluations(url: str) -> None:
-    runs = [f"run-{number}" for number in range(WRITERS)]
-    # The store, too, is made by whoever comes first.
-    fork = multiprocessing.get_context("fork")
-    writers = [fork.Process(target=write_run, args=(url, run)) for run in runs]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    assert [writer.exitcode for writer in writers] == [0] * WRITERS
-    with Store.open(url, create=False) as store:
-        for run in runs:
-            assert list(store.history(run)) == scripted_history(run, 5, 10)
-        known = store.query("SELECT count(*) AS n FROM evaluations WHERE private_to = ''")
-        assert known == [{"n": len(store.known_evaluations("v1"))}]
 
 
 def test_a_store_that_another_process_makes_meanwhile_is_made_once(url: str) -> None:

@@ -303,7 +303,7 @@ def test_as_many_requests_are_open_as_configured(in_flight: int) -> None:
     proposer = driver.proposer = Counting()
     asyncio.run(driver.run())
     assert proposer.most == in_flight
-    assert proposer.settings == {Sampling(0.5, 77)}
+    assert proposer.settings == {Sampling(temperature=0.5, max_tokens=77)}
 
 
 def test_requests_go_on_and_are_judged_while_many_are_asked() -> None:

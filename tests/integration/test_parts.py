@@ -1,16 +1,14 @@
 """Runs that go on under other settings, and runs that begin with the best programs of another."""
 
-import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 import shell
 from openevolve_problems import write_project
-from toy_runs import HARD, PROBLEM, SWAP, population, random_expressions, source, toy_script
+from toy_runs import HARD, PROBLEM, SWAP, Shuffled, population, random_expressions, source, toy_script
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import ConfigError, ProblemError, ReplayError, StoreError
@@ -22,21 +20,11 @@ from evovpo.runs.run import resume, start
 from evovpo.runs.stored import Outcome
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.types import Problem, Prompt, PromptKind, Rollout, RunStatus, Sampling
+from evovpo.types import Problem, Prompt, PromptKind, RunStatus
 
 pytestmark = pytest.mark.slow
 
 Script = Callable[[Prompt, int], str]
-
-
-class Shuffled(ScriptedProposer):
-    """Replies after an irregular number of turns, so that groups come back in another order."""
-
-    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Wait, then reply."""
-        for _ in range(Random(prompt.seed).randrange(40)):
-            await asyncio.sleep(0)
-        return await super().propose(prompt, indices, sampling)
 
 
 def config(**changes: object) -> Config:

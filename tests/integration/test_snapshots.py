@@ -11,14 +11,13 @@ from toy_runs import CONFIG, HARD, PROBLEM, Loop, random_writer
 
 from evovpo.config import Config
 from evovpo.errors import ReplayError
-from evovpo.runs.group import read_slots
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import start
 from evovpo.runs.snapshots import SnapshotKeeper, snapshot_of
 from evovpo.search.search import SearchState
 from evovpo.store import RunSummary, Store
-from evovpo.types import Prompt, Run, RunPart, RunStatus, Tell
+from evovpo.types import Run, RunPart, RunStatus, Tell
 
 SETTINGS = Config(search=CONFIG.changed(evaluations=400))
 
@@ -42,18 +41,8 @@ class Stored(Loop):
             for index in range(1 if prompt.proposals else prompt.rollouts):
                 wanted = () if prompt.proposals else self.write(prompt, index)
                 reply = self.proposals(prompt) if prompt.proposals else self.reply(prompt, index, wanted)
-                reply = self.as_read(prompt, reply)
                 self.store.add_tell("one", reply, self.search.tells)
                 self.tell(reply)
-
-    def as_read(self, prompt: Prompt, reply: Tell) -> Tell:
-        """Return the reply with the text of every slot, which verifying reads again."""
-        slots = read_slots(self.search, prompt, reply.rollout)
-        judged = [
-            replace(one, candidate=replace(one.candidate, text=slot.text, token_span=slot.token_span))
-            for one, slot in zip(reply.judged, slots, strict=True)
-        ]
-        return replace(reply, judged=tuple(judged))
 
     def go_on(self, **changes: object) -> None:
         config = SETTINGS.changed(search=changes)

@@ -4,21 +4,23 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 `fail` is a program that fails, one that begins with `bad` is no program.
 """
 
+import copy
 from collections.abc import Mapping, Sequence
+from random import Random
+
+from toy_runs import judged_reply
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import Answer, PromptRequest
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
+from evovpo.runs.replay import replay
 from evovpo.search.population import Insertion
 from evovpo.search.search import SearchState
 from evovpo.types import (
-    Candidate,
     Evaluation,
-    JudgedCandidate,
     Message,
     Objective,
     ParentRole,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
@@ -27,7 +29,6 @@ from evovpo.types import (
     Sampling,
     Status,
     Tell,
-    content_id,
 )
 
 PLAIN = Problem(
@@ -103,6 +104,14 @@ def judge(program: Program) -> Evaluation:
     )
 
 
+def random_text(rng: Random) -> str:
+    """Return an answer: mostly a program, some that fail, some that are none."""
+    kind = rng.choice(["ok"] * 4 + ["fail", "bad!"])
+    if kind != "ok":
+        return f"{kind} {rng.random()}"
+    return f"{rng.random():.2f} {rng.random():.2f} # {rng.randrange(10**6)}"
+
+
 class PlainLoop:
     """Asks and tells by hand; `requests` is what each prompt was made of.
 
@@ -131,17 +140,14 @@ class PlainLoop:
         assert prompt is not None
         self.history.append(prompt)
         if prompt.kind is PromptKind.SEED:
-            self._apply(Tell(prompt.id, None, self._judged(prompt, None, prompt.proposals)))
+            self._apply(judged_reply(self.search, prompt, None, judge))
             return self.ask()
         return prompt
 
     def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
         """Tell one completion."""
-        rollout = Rollout(
-            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
-        )
-        slots = self.format.answers(self.search.problem, rollout, prompt.answers)
-        return self._apply(Tell(prompt.id, rollout, self._judged(prompt, rollout, slots)))
+        rollout = text_rollout(prompt, index, text, Sampling())
+        return self._apply(judged_reply(self.search, prompt, rollout, judge))
 
     def step(self, *texts: str) -> Prompt:
         """Ask, and tell a group of completions."""
@@ -149,6 +155,33 @@ class PlainLoop:
         for index, text in enumerate(texts):
             self.tell(prompt, text, index)
         return prompt
+
+    def run_shuffled(self, rng: Random) -> None:
+        """Use up the budget with random answers, in replies that come in any order."""
+        waiting: list[tuple[Prompt, int]] = []
+        prompt: Prompt | None = self.ask()
+        while prompt is not None or waiting:
+            if prompt is not None:
+                waiting += [(prompt, index) for index in range(prompt.rollouts)]
+            while len(waiting) > 8 or (waiting and prompt is None):
+                ticket, index = waiting.pop(rng.randrange(len(waiting)))
+                self.tell(
+                    ticket, "\n".join(random_text(rng) for _ in range(ticket.answers)) or "noted", index
+                )
+            prompt = None if prompt is None else self.search.ask()
+            if prompt is not None:
+                self.history.append(prompt)
+
+    def rebuilt(self) -> SearchState:
+        """Return the search that the history makes again, every prompt compared and every answer read."""
+        search = SearchState(self.search.problem, self.config, copy.deepcopy(self.format), "run", 0)
+        replay(search, self.history, reads_again=True)
+        return search
+
+    @property
+    def tells(self) -> list[Tell]:
+        """The tells so far."""
+        return [event for event in self.history if isinstance(event, Tell)]
 
     def parents(self, prompt: Prompt) -> list[tuple[str, ParentRole]]:
         """Return the sources of the programs that a prompt shows, each with its part."""
@@ -161,34 +194,3 @@ class PlainLoop:
     def _apply(self, tell: Tell) -> list[Insertion]:
         self.history.append(tell)
         return self.search.tell(tell)
-
-    def _judged(
-        self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer | Program]
-    ) -> tuple[JudgedCandidate, ...]:
-        judged = []
-        for number, slot in enumerate(slots):
-            answer = Answer(slot.source, slot, None) if isinstance(slot, Program) else slot
-            program, reason = answer.program, answer.reason
-            evaluation, status = None, ParseStatus.UNPARSED
-            if program is not None:
-                evaluation = self.search.evaluation(program.id)
-                status = ParseStatus.DUPLICATE if evaluation else ParseStatus.PARSED
-                refusal = self.search.novelty_fault(prompt.id, program) if rollout and not evaluation else ""
-                if refusal:
-                    status, reason = ParseStatus.REJECTED, refusal
-                else:
-                    evaluation = evaluation or judge(program)
-            candidate = Candidate(
-                id=content_id(prompt.id, str(number), rollout.id if rollout else ""),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=number,
-                parse_status=status,
-                program=program,
-                token_span=None,
-                parents=prompt.parents,
-                text=answer.text,
-                reason=reason,
-            )
-            judged.append(JudgedCandidate(candidate, evaluation, status is ParseStatus.PARSED))
-        return tuple(judged)

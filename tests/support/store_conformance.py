@@ -350,10 +350,6 @@ def test_problems_come_back_equal_by_version(store: Store) -> None:
         store.problem("phones", "v9")
 
 
-def test_a_run_comes_back_equal(store: Store) -> None:
-    assert store.run("run-a") == RUN
-
-
 def test_the_latest_status_of_a_run_holds_and_earlier_ones_are_kept(store: Store) -> None:
     store.set_run_status("run-a", RunStatus.INTERRUPTED)
     store.set_run_status("run-a", RunStatus.SOLVED)
@@ -617,14 +613,8 @@ def test_a_sandbox_error_is_not_a_known_evaluation_and_does_not_block_one(store:
     assert store.known_evaluations("v1") == {}
     append(store, "run-a", [second], tells_before=1)
     assert store.known_evaluations("v1") == {content_id("return 1"): good}
-    assert list(store.history("run-a")) == [prompt, first, second]
-
-
-def test_known_evaluations_are_shared_over_runs_but_not_over_problem_versions(store: Store) -> None:
-    told(store, [("return 1", judge("return 1"))])
-    assert store.known_evaluations("v1") == {content_id("return 1"): judge("return 1")}
     assert store.known_evaluations("v2") == {}
-    assert store.known_evaluation("v2", content_id("return 1")) is None
+    assert list(store.history("run-a")) == [prompt, first, second]
 
 
 RAW: tuple[tuple[str, Json], ...] = (("sum", 1e300), ("nan", "nan"), ("tags", ["a", {"k": None}]))
@@ -665,12 +655,15 @@ def make_call(attempt: int = 1, outcome: CallOutcome = CallOutcome.OK, **fields:
     return Call("run-a", make_prompt(0).id, attempt, outcome=outcome, **(values | fields))
 
 
-def test_calls_come_back_in_order_and_are_summed_up(store: Store) -> None:
+def test_calls_come_back_in_order_equal_ones_too_and_are_summed_up(store: Store) -> None:
+    assert store.calls("run-a") == []
+    assert store.call_totals("run-a") == (0, 0, 0, 0, None, {})
     store.add_prompt(make_prompt(0))
     failed: dict[str, Any] = {"prompt_tokens": None, "completion_tokens": None, "cost": None}
     calls = [
         make_call(1, CallOutcome.RETRIED, **failed),
         make_call(2, CallOutcome.RETRIED, cost=0.5),
+        make_call(3),
         make_call(3),
         make_call(1, CallOutcome.FAILED, **failed),
     ]
@@ -678,16 +671,7 @@ def test_calls_come_back_in_order_and_are_summed_up(store: Store) -> None:
         store.add_call(call)
     assert store.calls("run-a") == calls
     faults = {calls[0].reason: 3}
-    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (4, 3, 200, 40, 0.75, faults)
-
-
-def test_equal_calls_are_rows_of_their_own_and_a_run_without_any_has_no_cost(store: Store) -> None:
-    assert store.calls("run-a") == []
-    assert store.call_totals("run-a") == (0, 0, 0, 0, None, {})
-    store.add_prompt(make_prompt(0))
-    for _ in range(2):
-        store.add_call(make_call())
-    assert store.calls("run-a") == [make_call()] * 2
+    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (5, 3, 300, 60, 1.0, faults)
 
 
 @pytest.mark.parametrize("field", ["run_id", "prompt_id"])
@@ -829,18 +813,13 @@ def test_a_policy_version_is_added_once_and_keeps_its_number(store: Store) -> No
 # Policy events
 
 
-def test_before_anything_is_served_there_is_no_served_version(store: Store) -> None:
-    assert store.served() is None
-    store.add_policy_version(START)
-    store.add_policy_event(PolicyEvent(0, PolicyEventKind.PUBLISHED))
-    assert store.served() is None
-
-
 def test_the_latest_version_that_was_served_or_rolled_back_to_is_served(store: Store) -> None:
     versions = [START, PolicyVersion(1, 0, "/policies/1"), PolicyVersion(2, 1, "/policies/2")]
-    for version in versions:
+    for version, before in zip(versions, [None, *versions], strict=False):
         store.add_policy_version(version)
+        assert store.served() == before
         assert store.serve(version.number, "newer")
+        assert store.serve(version.number, "again") is False
         assert store.served() == version
     store.add_policy_event(PolicyEvent(3, PolicyEventKind.REFUSED, "differs by 0.5 nats " + NASTY))
     store.add_policy_event(PolicyEvent(None, PolicyEventKind.FAILED, "the loss is nan"))
@@ -856,13 +835,6 @@ def test_the_latest_version_that_was_served_or_rolled_back_to_is_served(store: S
         (0, "rolled_back", "worse"),
     ]
     assert all(event.at for event in store.policy_events())
-
-
-def test_serving_the_served_version_again_changes_nothing(store: Store) -> None:
-    store.add_policy_version(START)
-    assert store.serve(0) is True
-    assert store.serve(0) is False
-    assert row_count(store, "policy_events") == 1
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PolicyEventKind if kind.is_serving or kind == "published"])
@@ -1005,10 +977,13 @@ def seed_ticket() -> tuple[Prompt, Tell]:
     return prompt, Tell(prompt.id, None, (judged,))
 
 
-def test_starting_programs_do_not_count_as_proposed_nor_as_joins(store: Store) -> None:
+def test_starting_programs_may_be_the_best_and_do_not_count_as_proposed_nor_as_joins(store: Store) -> None:
     prompt = make_prompt(1)
     tell = make_tell(prompt, 0, [("return 1", judge("return 1", (1.0, 1.0, 0.0))), ("?", None)])
-    append(store, "run-a", [*seed_ticket(), prompt, tell])
+    append(store, "run-a", [*seed_ticket()])
+    alone = store.run_summary("run-a")
+    assert (alone.proposed, alone.best_program_id, alone.examples_passed) == (0, SEED.id, 1)
+    append(store, "run-a", [prompt, tell], tells_before=1)
     summary = store.run_summary("run-a")
     assert (summary.proposed, summary.joins, summary.rollouts) == (2, 0, 1)
     assert sum(summary.by_parse_status.values()) == 2
@@ -1018,14 +993,6 @@ def test_starting_programs_do_not_count_as_proposed_nor_as_joins(store: Store) -
     (row,) = store.runs()
     assert row.evaluations == 2
     assert row.best_mean_reward == pytest.approx(2 / 3)
-
-
-def test_a_starting_program_may_be_the_best(store: Store) -> None:
-    append(store, "run-a", list(seed_ticket()))
-    summary = store.run_summary("run-a")
-    assert (summary.proposed, summary.best_program_id, summary.examples_passed) == (0, SEED.id, 1)
-    (row,) = store.runs()
-    assert (row.evaluations, row.best_mean_reward) == (0, pytest.approx(1 / 3))
 
 
 def test_starting_programs_are_no_group_and_have_no_lineage(store: Store) -> None:
@@ -1038,6 +1005,8 @@ def test_starting_programs_are_no_group_and_have_no_lineage(store: Store) -> Non
     assert store.lineage("run-a", SEED.id) == []
     (step,) = store.lineage("run-a", content_id("child"))
     assert step.parents == (Parent(SEED.id, ParentRole.PARENT),)
+    with pytest.raises(StoreError, match="no program nobody"):
+        store.lineage("run-a", "nobody")
 
 
 def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> None:
@@ -1099,12 +1068,6 @@ def test_the_lineage_of_a_join_has_both_sides(store: Store) -> None:
     append(store, "run-a", [*prompts, made, Tell(second.id, make_rollout(second, 0), (joined,))])
     steps = store.lineage("run-a", content_id("both"))
     assert [step.text for step in steps] == ["both", "then", "else"]
-
-
-def test_the_lineage_of_a_seed_is_empty_and_of_an_unknown_program_a_store_error(store: Store) -> None:
-    assert store.lineage("run-a", SEED.id) == []
-    with pytest.raises(StoreError, match="no program nobody"):
-        store.lineage("run-a", "nobody")
 
 
 def test_a_query_takes_parameters_and_changes_nothing(store: Store) -> None:

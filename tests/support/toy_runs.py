@@ -1,5 +1,6 @@
 """A small problem, programs for it and a plain synchronous loop, for tests of the search and around it."""
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
@@ -11,24 +12,21 @@ from evovpo.builtin.strings.grammar import render
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
+from evovpo.proposers.scripted import ScriptedProposer
+from evovpo.runs.group import GroupJudge
 from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
-    Candidate,
     Evaluation,
     Example,
-    JudgedCandidate,
     Limits,
     Objective,
-    Parent,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
-    PromptKind,
     Rewards,
     Rollout,
     Sampling,
@@ -113,6 +111,15 @@ def evaluation(text: str, rewards: Sequence[float] | None, version: str = "names
     )
 
 
+def judged_reply(
+    search: SearchState, prompt: Prompt, rollout: Rollout | None, judge: Callable[[Program], Evaluation]
+) -> Tell:
+    """Return the judged reply of a model, or to a ticket that carries its programs, without any waiting."""
+    group = GroupJudge(search, judge)
+    (tell,) = group.tells(prompt, [rollout], group.find_at_once(prompt, [rollout]))
+    return tell
+
+
 class Loop:
     """Asks and tells without a driver, a store or a sandbox: the judge is a function of the source.
 
@@ -149,20 +156,12 @@ class Loop:
 
     def reply(self, prompt: Prompt, index: int, texts: Sequence[str]) -> Tell:
         """Return the judged reply of a model that wrote these expressions, as the search stands now."""
-        text = "⟦sep⟧".join(texts) + "⟦end⟧"
-        rollout = Rollout(
-            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
-        )
-        answers = self.format.answers(self.problem, rollout, prompt.answers)
-        programs = [answer.program for answer in answers]
-        return self._tell(prompt, rollout, programs, [prompt.parents] * len(programs))
+        rollout = text_rollout(prompt, index, "⟦sep⟧".join(texts) + "⟦end⟧", Sampling())
+        return judged_reply(self.search, prompt, rollout, self._count)
 
     def proposals(self, prompt: Prompt) -> Tell:
         """Return the judged reply to a seed or join ticket."""
-        parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
-        if prompt.kind is PromptKind.JOIN:
-            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
-        return self._tell(prompt, None, prompt.proposals, parents)
+        return judged_reply(self.search, prompt, None, self._count)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Tell a reply and keep what became of it."""
@@ -189,36 +188,9 @@ class Loop:
         while self.step(write):
             pass
 
-    def _tell(
-        self,
-        prompt: Prompt,
-        rollout: Rollout | None,
-        programs: Sequence[Program | None],
-        parents: Sequence[tuple[Parent, ...]],
-    ) -> Tell:
-        judged = []
-        in_reply: dict[str, Evaluation] = {}
-        for slot, (program, own_parents) in enumerate(zip(programs, parents, strict=True)):
-            found, status = None, ParseStatus.UNPARSED
-            if program is not None:
-                found = in_reply.get(program.id) or self.search.evaluation(program.id)
-                status = ParseStatus.PARSED if found is None else ParseStatus.DUPLICATE
-                if found is None:
-                    self.judged.append(program.source)
-                    found = in_reply[program.id] = self._judge(program.source)
-            owner = prompt.id if rollout is None else rollout.id
-            candidate = Candidate(
-                id=content_id(owner, str(slot)),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=slot,
-                parse_status=status,
-                program=program,
-                token_span=None,
-                parents=own_parents,
-            )
-            judged.append(JudgedCandidate(candidate, found, status is ParseStatus.PARSED))
-        return Tell(prompt.id, rollout, tuple(judged))
+    def _count(self, program: Program) -> Evaluation:
+        self.judged.append(program.source)
+        return self._judge(program.source)
 
 
 def random_writer(seed: int, pool: int = 400, also: Sequence[str] = ()) -> Callable[[Prompt, int], list[str]]:
@@ -238,6 +210,16 @@ def toy_script() -> Callable[[Prompt, int], str]:
         0, pool=80, also=[SWAP, "x0.upper()", "x0[::-1]", "int(x0)", "x0.split(', ')[-1]"] * 2
     )
     return lambda prompt, index: join_chain(write(prompt, index))
+
+
+class Shuffled(ScriptedProposer):
+    """Replies after an irregular number of turns, so that groups come back in another order."""
+
+    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+        """Wait, then reply."""
+        for _ in range(Random(prompt.seed).randrange(40)):
+            await asyncio.sleep(0)
+        return await super().propose(prompt, indices, sampling)
 
 
 def population(search: SearchState) -> object:

@@ -1,21 +1,10 @@
-"""Choosing between models, and budgets."""
-
-from collections import Counter
+"""Budgets of tokens and money."""
 
 import pytest
 
-from evovpo.config import BudgetConfig, ModelConfig
+from evovpo.config import BudgetConfig
 from evovpo.errors import BudgetError
 from evovpo.proposers.limits import Budget, Spending
-from evovpo.proposers.openai import pick_weighted
-
-
-def test_models_are_picked_in_proportion_to_their_weights() -> None:
-    models = [ModelConfig(name="often", weight=3.0), ModelConfig(name="rarely")]
-    counts = Counter(pick_weighted(models, seed).name for seed in range(4000))
-    assert counts["often"] / 4000 == pytest.approx(0.75, abs=0.03)
-    assert counts.total() == 4000
-    assert pick_weighted(models, 7) == pick_weighted(models, 7)
 
 
 def test_a_budget_counts_what_earlier_processes_spent() -> None:

@@ -1,12 +1,15 @@
 """What a model says of its change: read from answers, kept with programs, shown to later prompts."""
 
+from dataclasses import replace
+
 from plain_search import PLAIN, PlainLoop, judge
+from prompt_cases import rollout
 
 from evovpo.builtin.strings import expressions
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.replies import idea_of
 from evovpo.prompts.request import CHANGES, Change, PromptRequest, ShownProgram
-from evovpo.types import Program, PromptKind, Rollout, Sampling
+from evovpo.types import Program, PromptKind
 
 
 def test_an_idea_is_what_stands_before_the_program_without_reasoning() -> None:
@@ -38,18 +41,14 @@ def test_a_prompt_lists_the_changes_of_its_parent() -> None:
     request = PromptRequest(1, kind=PromptKind.MUTATE, parent=parent)
     user = RewriteFormat().messages(PLAIN, request)[-1].content
     assert "- Try a grid. (0.25 -> 0.5)" in user
-    without = RewriteFormat().messages(
-        PLAIN,
-        PromptRequest(1, kind=PromptKind.MUTATE, parent=ShownProgram(program, judge(Program("0.5 0.5")))),
-    )
-    assert "last changes" not in without[-1].content
+    request = replace(request, parent=replace(parent, changes=()))
+    assert "last changes" not in RewriteFormat().messages(PLAIN, request)[-1].content
 
 
 def test_a_whole_program_is_taken_where_edits_are_asked_for() -> None:
     parent = Program("def run():\n    return 1\n")
     text = "All new.\n```python\ndef run():\n    return 2\n```"
-    rollout = Rollout("r", "p", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
-    (answer,) = DiffFormat().answers(PLAIN, rollout, 1, parent)
+    (answer,) = DiffFormat().answers(PLAIN, rollout(text), 1, parent)
     assert answer.program == Program("def run():\n    return 2\n")
 
 

@@ -134,8 +134,3 @@ def test_nothing_is_joined_with_nobody_or_where_no_condition_exists() -> None:
     assert (
         find_joins(language, member(source(SWAP), (1,), 1), [member(source("x0.upper()"), (0,), 2)], 10) == []
     )
-
-
-def test_held_out_rows_do_not_change_the_joins() -> None:
-    other = dataclasses.replace(PROBLEM, heldout=(Example(("Zq|x:7",), "?"),))
-    assert found(LEFT, [RIGHT], 100) == found(LEFT, [RIGHT], 100, problem=other)

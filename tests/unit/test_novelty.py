@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from evovpo.search.novelty import SHINGLE, text_distance, text_fault
 from evovpo.search.population import Member
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.types import Evaluation, ParseStatus, Program, Run, RunStatus, Tell
+from evovpo.types import ParseStatus, Program, Run, RunStatus, Tell
 
 SETTINGS = Config(
     search=SearchConfig(evaluations=4, islands=1, elites=1, ways={"climb": 1.0}, in_flight=1, novelty=0.5)
@@ -68,18 +69,6 @@ def test_a_text_is_refused_below_the_least_distance_to_the_nearest_and_only_then
 # In a run
 
 
-class Counting:
-    """Judges, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement."""
-        self.asked.append(program.source)
-        return judge(program)
-
-
 def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged(tmp_path: Path) -> None:
     near, other = "0.2 0.2 # better seed!", "0.9 0.9 # an entirely other thing"
     search = SearchState(PLAIN, SETTINGS.search, PlainFormat(), "one", 0)
@@ -92,7 +81,7 @@ def test_a_program_refused_first_and_judged_later_comes_from_where_it_was_judged
             search=search,
             config=SETTINGS,
             proposer=ScriptedProposer([near, other, near, near]),
-            judge=Counting(),
+            judge=SimpleNamespace(evaluate=judge),
             journal=store,
         )
         asyncio.run(driver.run())

@@ -5,6 +5,7 @@ import math
 
 import pytest
 from plain_search import PLAIN, PlainFormat
+from toy_runs import judged_reply
 
 from evovpo.analysis.scores import NO_SCORE, Scored, compared, only_failures, score_of
 from evovpo.config import SearchConfig
@@ -12,20 +13,15 @@ from evovpo.problem.openevolve.metrics import read_rewards
 from evovpo.prompts.program_text import better_at, shown_rewards
 from evovpo.search.search import SearchState
 from evovpo.types import (
-    Candidate,
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
     Json,
-    JudgedCandidate,
     Metric,
     Objective,
-    ParseStatus,
     Problem,
     Program,
-    Prompt,
     Status,
-    Tell,
 )
 
 METRIC = Metric("combined_score", 1.0, 2.0, is_soft=True)
@@ -52,25 +48,12 @@ def told(problem: Problem, *scores: float, **settings: object) -> SearchState:
     search = SearchState(problem, SearchConfig(**settings), PlainFormat(), "run", 0)
     prompt = search.ask()
     assert prompt is not None
-    search.tell(
-        _tell(prompt, [(p, judged(p, combined_score=s)) for p, s in zip(programs, scores, strict=True)])
-    )
+
+    def judge(program: Program) -> Evaluation:
+        return judged(program, combined_score=scores[programs.index(program)])
+
+    search.tell(judged_reply(search, prompt, None, judge))
     return search
-
-
-def _tell(prompt: Prompt, pairs: list[tuple[Program, Evaluation]]) -> Tell:
-    return Tell(
-        prompt.id,
-        None,
-        tuple(
-            JudgedCandidate(
-                Candidate(f"{prompt.id}-{slot}", prompt.id, None, slot, ParseStatus.PARSED, program),
-                found,
-                True,
-            )
-            for slot, (program, found) in enumerate(pairs)
-        ),
-    )
 
 
 def test_a_score_is_what_is_compared_and_a_failure_is_below_all() -> None:
@@ -103,9 +86,8 @@ def test_target_and_patience_go_by_the_score() -> None:
         prompt = search.ask()
         assert prompt is not None
         program = Program(f"new {number}")
-        pairs = _tell(prompt, [(program, judged(program, combined_score=score))])
         search.count(prompt, 1)
-        search.take(program, pairs.judged[0].evaluation or judged(program))
+        search.take(program, judged(program, combined_score=score))
     assert search.stop_reason == "no better program in 2 evaluations"
 
 

@@ -33,17 +33,7 @@ from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
-from evovpo.types import (
-    Evaluation,
-    Example,
-    ParentRole,
-    ParseStatus,
-    Program,
-    Prompt,
-    PromptKind,
-    Tell,
-    content_id,
-)
+from evovpo.types import Evaluation, ParentRole, Program, Prompt, PromptKind, Tell, content_id
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
 NO_JOINS = CONFIG.changed(joins=False)
@@ -173,25 +163,13 @@ def test_the_budget_is_used_exactly(evaluations: int, joins: bool) -> None:
     assert sum(prompt.slots for prompt in loop.asked) == evaluations
     assert loop.search.ask() is None
     assert loop.search.tickets.open == []
+    assert joins or PromptKind.JOIN not in {prompt.kind for prompt in loop.asked}
 
 
 def test_open_tickets_count_against_the_budget_before_they_are_told() -> None:
     search = seeded(Loop(config(evaluations=10, rollouts=2, answers=2))).search
     asked = [search.ask() for _ in range(6)]
     assert [None if prompt is None else prompt.slots for prompt in asked] == [4, 4, 2, None, None, None]
-
-
-def test_a_duplicate_is_never_judged_again_and_takes_no_second_place() -> None:
-    loop = Loop(config(evaluations=300))
-    loop.run(random_writer(3, pool=40))
-    assert max(Counter(loop.judged).values()) == 1
-    statuses = Counter(judged.candidate.parse_status for tell in loop.told for judged in tell.judged)
-    assert statuses[ParseStatus.DUPLICATE] > 100
-    assert len(loop.judged) == statuses[ParseStatus.PARSED]
-    assert statuses.total() - 1 == 300
-    for island in loop.search.population.islands:
-        ids = [m.program_id for m in island.members]
-        assert len(ids) == len(set(ids))
 
 
 def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:
@@ -213,23 +191,11 @@ def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:
 # Determinism
 
 
-def trace(loop: Loop) -> object:
-    return loop.asked, loop.told, loop.insertions, population(loop.search), loop.search.best
-
-
 def test_another_seed_gives_another_search() -> None:
     first, second = Loop(seed=1), Loop(seed=2)
     for loop in (first, second):
         loop.run(random_writer(4))
     assert [prompt.messages for prompt in first.asked] != [prompt.messages for prompt in second.asked]
-
-
-def test_held_out_rows_change_nothing() -> None:
-    other = dataclasses.replace(HARD, heldout=(Example(("Zq, Xj",), "Xj Zq"), Example(("Zq",), "ZQ")))
-    loops = [Loop(config(evaluations=300), problem=problem) for problem in (HARD, other)]
-    for loop in loops:
-        loop.run(random_writer(5))
-    assert trace(loops[0]) == trace(loops[1])
 
 
 def test_prompts_are_numbered_from_the_run_and_know_the_tells_before_them() -> None:
@@ -271,13 +237,6 @@ def test_the_best_has_most_mean_reward_then_is_shortest_then_first() -> None:
         source(e) for e in ("x0.upper()", "x0.upper()", "x0.upper()", "x0[0]", "x0[0]", "x0.strip()")
     ]
     assert not loop.search.is_solved
-
-
-def test_a_program_with_full_reward_everywhere_solves_the_problem() -> None:
-    loop = seeded(Loop(judge=lambda text: evaluation(text, [float("upper" in text)] * 8)))
-    assert not loop.search.is_solved
-    loop.tell(loop.reply(loop.ask(), 0, ["x0.upper()", "1 +"]))
-    assert loop.search.is_solved
 
 
 def test_islands_take_turns_and_keep_their_own_programs() -> None:
@@ -501,12 +460,6 @@ def test_the_end_of_the_budget_waits_for_what_is_open_and_is_for_joins() -> None
             loop.tell(loop.reply(prompt, index, [SWAP, "x0.upper()"] if number == 8 else ["x0[0]", "x0[1]"]))
     assert loop.search.is_ready
     assert loop.ask().kind is PromptKind.JOIN
-
-
-def test_without_joins_none_is_asked() -> None:
-    loop = Loop(config(joins=False))
-    loop.run(random_writer(14))
-    assert PromptKind.JOIN not in {prompt.kind for prompt in loop.asked}
 
 
 # The golden search

@@ -54,24 +54,6 @@ def test_shares_sum_to_one_and_none_falls_below_the_least(told: list[tuple[str, 
     assert min(now.values()) >= 0.003
 
 
-def test_a_way_without_success_keeps_the_least_share() -> None:
-    now = learned(("climb", 0.0), ("explore", 0.0), ("combine", 1.0), times=2000).now
-    assert now["combine"] > 0.8
-    assert min(now.values()) >= 0.003
-
-
-def test_a_way_that_brought_gains_rises_and_fades_again_when_it_brings_no_more() -> None:
-    shares = Shares(AT_FIRST)
-    before = shares.now["combine"]
-    for _ in range(20):
-        shares.learn("combine", 1.0)
-    risen = shares.now["combine"]
-    assert risen > 0.6 > before
-    for _ in range(300):
-        shares.learn("combine", 0.0)
-    assert shares.now["combine"] < before
-
-
 def test_a_way_that_failed_is_tried_again_when_the_others_bring_nothing_more() -> None:
     shares = learned(("explore", 0.0), times=200)
     low = shares.now["explore"]

@@ -4,13 +4,9 @@ import dataclasses
 from random import Random
 
 import pytest
-from plain_search import START, PlainFormat, PlainLoop
+from plain_search import START, PlainLoop
 
 from evovpo.config import STRATEGIES
-from evovpo.runs.replay import replay
-from evovpo.search.search import SearchState
-from evovpo.search.strategies.iid import IndependentSampling
-from evovpo.search.strategies.islands import Islands
 from evovpo.types import EvaluatorFolder, EvaluatorMode, Metric, ParentRole, Prompt, PromptKind
 
 
@@ -19,44 +15,12 @@ def shown(loop: PlainLoop, prompt: Prompt) -> str | None:
     return next((source for source, role in loop.parents(prompt) if role is ParentRole.PARENT), None)
 
 
-def text(rng: Random) -> str:
-    """Return an answer: mostly a program, some that fail, some that are none."""
-    kind = rng.choice(["ok"] * 5 + ["fail", "bad"])
-    if kind != "ok":
-        return f"{kind} {rng.random()}"
-    return f"{rng.random():.3f} {rng.random():.3f} # {rng.randrange(10**6)}"
-
-
-def test_every_strategy_is_made() -> None:
-    made = {name: type(PlainLoop(strategy=name).search._strategy) for name in STRATEGIES}
-    assert {name for name, strategy in made.items() if strategy is Islands} == {"islands"}
-    assert {name for name, strategy in made.items() if strategy is IndependentSampling} == {
-        "iid",
-        "best-of-n",
-    }
-
-
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "islands"])
 def test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly(name: str) -> None:
     loop = PlainLoop(strategy=name, evaluations=90, rollouts=3, answers=2)
-    rng = Random(1)
-    waiting: list[tuple[Prompt, int]] = []
-    while True:
-        may_ask = loop.search.is_ready and len(waiting) < 9
-        if may_ask and loop.search.tells and (prompt := loop.search.ask()) is not None:
-            loop.history.append(prompt)
-            waiting += [(prompt, index) for index in range(prompt.rollouts)]
-        elif not loop.search.tells:
-            prompt = loop.ask()
-            waiting += [(prompt, index) for index in range(prompt.rollouts)]
-        elif waiting:
-            ticket, index = waiting.pop(rng.randrange(len(waiting)))
-            loop.tell(ticket, "\n".join(text(rng) for _ in range(ticket.answers)), index)
-        else:
-            break
+    loop.run_shuffled(Random(1))
     assert loop.search.proposed == 90
-    again = SearchState(loop.search.problem, loop.config, PlainFormat(), "run", 0)
-    replay(again, loop.history, reads_again=True)
+    again = loop.rebuilt()
     assert again.best == loop.search.best
     assert list(again.gains) == list(loop.search.gains)
 

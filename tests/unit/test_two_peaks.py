@@ -5,26 +5,21 @@ from random import Random
 
 import pytest
 from plain_search import PLAIN, PlainFormat
+from toy_runs import judged_reply
 
 from evovpo.config import SearchConfig
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
 from evovpo.search.search import SearchState
 from evovpo.types import (
-    Candidate,
     Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
     Feature,
-    JudgedCandidate,
     Metric,
     Objective,
-    ParseStatus,
     Program,
-    Prompt,
-    Rollout,
     Sampling,
     Status,
-    Tell,
 )
 
 PEAKS = dataclasses.replace(
@@ -44,14 +39,10 @@ def height(x: float) -> float:
     return 1 - 0.05 * abs(x - 5) if x < 13 else 5 - 0.33 * abs(x - 15)
 
 
-def judged(prompt: Prompt, program: Program, search: SearchState, owner: str) -> JudgedCandidate:
+def judge(program: Program) -> Evaluation:
     x = float(program.source)
-    known = search.evaluation(program.id)
     metrics = (("combined_score", height(x)), ("x", x))
-    found = known or Evaluation(program.id, "v", Status.OK, (0.5,), "", 0.0, "none", metrics=metrics)
-    status = ParseStatus.DUPLICATE if known else ParseStatus.PARSED
-    candidate = Candidate(owner, prompt.id, owner, 0, status, program, None, prompt.parents, program.source)
-    return JudgedCandidate(candidate, found, known is None)
+    return Evaluation(program.id, "v", Status.OK, (0.5,), "", 0.0, "none", metrics=metrics)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -60,13 +51,12 @@ def test_a_search_with_a_feature_finds_the_higher_of_two_peaks(seed: int) -> Non
     rng = Random(seed)
     first = search.ask()
     assert first is not None
-    search.tell(Tell(first.id, None, (judged(first, PEAKS.seeds[0], search, "seed"),)))
+    search.tell(judged_reply(search, first, None, judge))
     while (prompt := search.ask()) is not None:
         parent = search.programs[prompt.parent_id or PEAKS.seeds[0].id].program
         text = f"{float(parent.source) + rng.uniform(-2.0, 5.0):.3f}"
-        owner = rollout_id(prompt.id, 0)
-        reply = Rollout(owner, prompt.id, 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
-        search.tell(Tell(prompt.id, reply, (judged(prompt, Program(text), search, owner),)))
+        reply = text_rollout(prompt, 0, text, Sampling())
+        search.tell(judged_reply(search, prompt, reply, judge))
     assert search.best is not None
     assert float(search.best.program.source) >= 13
     assert search.proposed == 150

@@ -10,12 +10,12 @@ from plain_search import PLAIN, PlainFormat, judge
 
 from evovpo.config import SearchConfig
 from evovpo.search.memory import Failures
-from evovpo.search.plan import Plan
 from evovpo.search.population import Population
 from evovpo.search.search import SearchState
 from evovpo.search.ways import (
     FOCUSED,
     WAYS,
+    Plan,
     View,
     by_rank,
     climb,

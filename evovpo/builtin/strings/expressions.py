@@ -53,13 +53,13 @@ def shorter(expression: str) -> list[str]:
         tree = parse_expression(expression)
     except UNREADABLE:
         return []
-    found = {""}
+    found, whole = {""}, expression.encode()
     for node in filter(_is_value, ast.walk(tree)):
         start, end = node.col_offset, node.end_col_offset or 0
         for part in filter(_is_value, ast.walk(node)):
             if part is not node and not isinstance(part, ast.Constant):
-                shorter = _spliced(expression, start, end, ast.unparse(part))
-                found.add(canonical(shorter) or "")
+                spliced = whole[:start] + f"({ast.unparse(part)})".encode() + whole[end:]
+                found.add(canonical(spliced.decode()) or "")
     return sorted(found - {"", expression}, key=lambda text: (len(text), text))
 
 
@@ -110,12 +110,6 @@ def _is_import_of_re(node: ast.stmt) -> bool:
 def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
     """True for an expression that is more than the name of a method."""
     return isinstance(node, ast.expr) and not isinstance(node, ast.Attribute)
-
-
-def _spliced(text: str, start: int, end: int, part: str) -> str:
-    """Return a text with a part in place of its UTF-8 bytes from `start` to `end`."""
-    whole = text.encode()
-    return (whole[:start] + f"({part})".encode() + whole[end:]).decode()
 
 
 def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:

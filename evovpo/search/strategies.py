@@ -1,19 +1,18 @@
-"""Islands: sub-populations with migration, and a choice among the ways to ask."""
+"""Strategies, which choose what each ask shows: islands, and the baselines i.i.d. sampling and best-of-N."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from evovpo.search.memory import Failures
-from evovpo.search.plan import Chance, Plan, Reply
-from evovpo.search.population import Member, Population, weights_by_rank
+from evovpo.search.population import Member, Population, by_merit, weights_by_rank
 from evovpo.search.shares import Shares
 from evovpo.search.standing import Standing
-from evovpo.search.strategies.strategy import Strategy
-from evovpo.search.ways import WAYS, View
+from evovpo.search.ways import WAYS, Plan, View, expand
+from evovpo.types import Prompt, PromptKind
 
 EXPLORE_AXES = 0.2
 """Share of `explore` at first, before all are scaled to 1, where a problem declares axes."""
@@ -23,6 +22,61 @@ _MIGRATION = 1
 """Stream of random numbers (`Chance`)."""
 
 
+class Reply(NamedTuple):
+    """The effect of a judged reply on the search."""
+
+    prompt: Prompt
+    members: Sequence[Member]
+    """Its new programs that ran; of the starting programs also those that fail."""
+    gain: float
+    """The most that one of its programs was worth (`Population.gain`)."""
+
+
+Chance = Callable[[int], np.random.Generator]
+"""Number of a stream -> a generator of this ask, for decisions that not every ask takes."""
+
+
+class Strategy:
+    """Chooses what each prompt shows.
+
+    `plan` is called once for every such ask, `observe` for every reply but notes. What a strategy knows
+    follows from the order of these calls and from the given generators alone, so that a replayed history
+    rebuilds it.
+    """
+
+    has_memory: ClassVar[bool] = True
+    """True if replies change later prompts, and programs are also joined without a model; without memory all
+    asks are independent draws."""
+
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
+        """Return what the next ask shows; `rng` is the generator of this ask."""
+        raise NotImplementedError
+
+    def observe(self, reply: Reply) -> None:
+        """Called with every reply; the starting programs come first, with a prompt of kind `SEED`."""
+        raise NotImplementedError
+
+
+class IndependentSampling(Strategy):
+    """The same prompt every time: i.i.d. sampling, or best-of-N from the best starting program.
+
+    With `shows_start` the best starting program is the parent, otherwise there is none.
+    """
+
+    has_memory = False
+
+    def __init__(self, shows_start: bool) -> None:
+        self._shows_start = shows_start
+        self._start: Member | None = None
+
+    def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
+        return expand(self._start)
+
+    def observe(self, reply: Reply) -> None:
+        if self._shows_start and reply.prompt.kind is PromptKind.SEED and reply.members:
+            self._start = by_merit(reply.members)[0]
+
+
 @dataclass
 class Islands(Strategy):
     """Each ask uses one of the ways to ask; ways that use one island take the islands in turn."""
@@ -30,7 +84,6 @@ class Islands(Strategy):
     population: Population
     failures: Failures
     standing: Standing
-    can_join: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         self._asks = 0
@@ -79,3 +132,14 @@ def first_shares(standing: Standing) -> dict[str, float]:
     if standing.problem.features:
         usual["explore"] = EXPLORE_AXES
     return dict(given or usual)
+
+
+def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
+    """Return the strategy that the configuration names, which reads the state it is given."""
+    config = standing.config
+    if config.strategy == "islands":
+        return Islands(population, failures, standing)
+    # A prompt that shows no program says too little where only the evaluator knows what to define.
+    return IndependentSampling(
+        shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None
+    )
