@@ -6,19 +6,18 @@ A program is one line of text: its rewards, then anything, as `0.5 1.0 # name`. 
 
 from collections.abc import Mapping, Sequence
 
+from judging import evaluation, judged
+
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import Answer, PromptRequest
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
 from evovpo.search.population import Insertion
 from evovpo.search.search import SearchState
 from evovpo.types import (
-    Candidate,
     Evaluation,
-    JudgedCandidate,
     Message,
     Objective,
     ParentRole,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
@@ -27,7 +26,6 @@ from evovpo.types import (
     Sampling,
     Status,
     Tell,
-    content_id,
 )
 
 PLAIN = Problem(
@@ -92,15 +90,9 @@ def judge(program: Program) -> Evaluation:
     """Return the rewards that a program begins with; one that is no numbers fails."""
     fails = program.source.startswith("fail")
     rewards = (0.0, 0.0) if fails else tuple(map(float, program.source.split()[:2]))
-    return Evaluation(
-        program_id=program.id,
-        problem_version=PLAIN.version,
-        status=Status.ERROR if fails else Status.OK,
-        rewards=rewards,
-        feedback=f"{program.source} went wrong" if fails else "",
-        seconds=0.0,
-        isolation="none",
-    )
+    status = Status.ERROR if fails else Status.OK
+    feedback = f"{program.source} went wrong" if fails else ""
+    return evaluation(program.id, PLAIN.version, rewards, status, feedback=feedback)
 
 
 class PlainLoop:
@@ -131,17 +123,13 @@ class PlainLoop:
         assert prompt is not None
         self.history.append(prompt)
         if prompt.kind is PromptKind.SEED:
-            self._apply(Tell(prompt.id, None, self._judged(prompt, None, prompt.proposals)))
+            self._apply(judged(self.search, prompt, None, judge))
             return self.ask()
         return prompt
 
     def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
         """Tell one completion."""
-        rollout = Rollout(
-            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
-        )
-        slots = self.format.answers(self.search.problem, rollout, prompt.answers)
-        return self._apply(Tell(prompt.id, rollout, self._judged(prompt, rollout, slots)))
+        return self._apply(judged(self.search, prompt, text_rollout(prompt, index, text, Sampling()), judge))
 
     def step(self, *texts: str) -> Prompt:
         """Ask, and tell a group of completions."""
@@ -161,34 +149,3 @@ class PlainLoop:
     def _apply(self, tell: Tell) -> list[Insertion]:
         self.history.append(tell)
         return self.search.tell(tell)
-
-    def _judged(
-        self, prompt: Prompt, rollout: Rollout | None, slots: Sequence[Answer | Program]
-    ) -> tuple[JudgedCandidate, ...]:
-        judged = []
-        for number, slot in enumerate(slots):
-            answer = Answer(slot.source, slot, None) if isinstance(slot, Program) else slot
-            program, reason = answer.program, answer.reason
-            evaluation, status = None, ParseStatus.UNPARSED
-            if program is not None:
-                evaluation = self.search.evaluation(program.id)
-                status = ParseStatus.DUPLICATE if evaluation else ParseStatus.PARSED
-                refusal = self.search.novelty_fault(prompt.id, program) if rollout and not evaluation else ""
-                if refusal:
-                    status, reason = ParseStatus.REJECTED, refusal
-                else:
-                    evaluation = evaluation or judge(program)
-            candidate = Candidate(
-                id=content_id(prompt.id, str(number), rollout.id if rollout else ""),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=number,
-                parse_status=status,
-                program=program,
-                token_span=None,
-                parents=prompt.parents,
-                text=answer.text,
-                reason=reason,
-            )
-            judged.append(JudgedCandidate(candidate, evaluation, status is ParseStatus.PARSED))
-        return tuple(judged)

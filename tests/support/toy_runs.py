@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
 
+import judging
+
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat
@@ -11,28 +13,21 @@ from evovpo.builtin.strings.grammar import render
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
-from evovpo.proposers import rollout_id
+from evovpo.proposers import text_rollout
 from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
-    Candidate,
     Evaluation,
     Example,
-    JudgedCandidate,
     Limits,
     Objective,
-    Parent,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
-    PromptKind,
     Rewards,
-    Rollout,
     Sampling,
-    Status,
     Tell,
     content_id,
 )
@@ -102,15 +97,7 @@ def member(text: str, rewards: Sequence[float], order: int = 0) -> Member:
 
 def evaluation(text: str, rewards: Sequence[float] | None, version: str = "names-1") -> Evaluation:
     """Return a judgement; without rewards it is a sandbox fault."""
-    return Evaluation(
-        program_id=content_id(text),
-        problem_version=version,
-        status=Status.SANDBOX_ERROR if rewards is None else Status.OK,
-        rewards=None if rewards is None else tuple(map(float, rewards)),
-        feedback="",
-        seconds=0.0,
-        isolation="none",
-    )
+    return judging.evaluation(content_id(text), version, rewards)
 
 
 class Loop:
@@ -149,20 +136,12 @@ class Loop:
 
     def reply(self, prompt: Prompt, index: int, texts: Sequence[str]) -> Tell:
         """Return the judged reply of a model that wrote these expressions, as the search stands now."""
-        text = "⟦sep⟧".join(texts) + "⟦end⟧"
-        rollout = Rollout(
-            rollout_id(prompt.id, index), prompt.id, index, 0, text, None, None, None, Sampling(), "stop", 0.0
-        )
-        answers = self.format.answers(self.problem, rollout, prompt.answers)
-        programs = [answer.program for answer in answers]
-        return self._tell(prompt, rollout, programs, [prompt.parents] * len(programs))
+        rollout = text_rollout(prompt, index, "⟦sep⟧".join(texts) + "⟦end⟧", Sampling())
+        return judging.judged(self.search, prompt, rollout, self._noted)
 
     def proposals(self, prompt: Prompt) -> Tell:
         """Return the judged reply to a seed or join ticket."""
-        parents: Sequence[tuple[Parent, ...]] = [()] * len(prompt.proposals)
-        if prompt.kind is PromptKind.JOIN:
-            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
-        return self._tell(prompt, None, prompt.proposals, parents)
+        return judging.judged(self.search, prompt, None, self._noted)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Tell a reply and keep what became of it."""
@@ -189,36 +168,9 @@ class Loop:
         while self.step(write):
             pass
 
-    def _tell(
-        self,
-        prompt: Prompt,
-        rollout: Rollout | None,
-        programs: Sequence[Program | None],
-        parents: Sequence[tuple[Parent, ...]],
-    ) -> Tell:
-        judged = []
-        in_reply: dict[str, Evaluation] = {}
-        for slot, (program, own_parents) in enumerate(zip(programs, parents, strict=True)):
-            found, status = None, ParseStatus.UNPARSED
-            if program is not None:
-                found = in_reply.get(program.id) or self.search.evaluation(program.id)
-                status = ParseStatus.PARSED if found is None else ParseStatus.DUPLICATE
-                if found is None:
-                    self.judged.append(program.source)
-                    found = in_reply[program.id] = self._judge(program.source)
-            owner = prompt.id if rollout is None else rollout.id
-            candidate = Candidate(
-                id=content_id(owner, str(slot)),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=slot,
-                parse_status=status,
-                program=program,
-                token_span=None,
-                parents=own_parents,
-            )
-            judged.append(JudgedCandidate(candidate, found, status is ParseStatus.PARSED))
-        return Tell(prompt.id, rollout, tuple(judged))
+    def _noted(self, program: Program) -> Evaluation:
+        self.judged.append(program.source)
+        return self._judge(program.source)
 
 
 def random_writer(seed: int, pool: int = 400, also: Sequence[str] = ()) -> Callable[[Prompt, int], list[str]]:
