@@ -10,12 +10,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import running
+from running import running, wait_until
 from shell import Shell
 from sqlite_files import sql
 
@@ -268,14 +267,13 @@ def test_a_batch_in_two_processes_stores_what_plain_runs_do_and_again_does_nothi
 
 def wait_for_candidates(database: Path, count: int) -> None:
     """Wait until so many candidates are stored."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        if database.exists():
-            with contextlib.suppress(sqlite3.OperationalError):
-                if sql(database, "SELECT count(*) FROM candidates") >= [(count,)]:
-                    return
-        time.sleep(0.05)
-    raise AssertionError("the batch did not get on")
+
+    def are_there() -> bool:
+        with contextlib.suppress(sqlite3.OperationalError):
+            return database.exists() and sql(database, "SELECT count(*) FROM candidates") >= [(count,)]
+        return False
+
+    wait_until(are_there)
 
 
 @pytest.mark.slow
@@ -313,10 +311,7 @@ def test_processes_end_with_the_command_and_a_second_batch_waits_its_turn(
         assert below
         process.kill()
         process.wait()
-    end = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from openevolve_problems import PROGRAM, write_project
-from running import LONG, Served, running, serving
+from running import LONG, Served, running, serving, wait_until
 from store_conformance import write_run
 
 from evovpo.cli.main import PARENT_VARIABLE
@@ -37,13 +37,6 @@ SEARCH = [
     "--set",
     "search.stop_when_solved=false",
 ]
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + LONG
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

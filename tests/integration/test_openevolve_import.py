@@ -17,7 +17,7 @@ from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
 from shell import Shell
 
 from evovpo.errors import ProblemError, ReplayError
-from evovpo.integrations.import_checkpoint import import_checkpoint, imported_problem
+from evovpo.integrations.import_checkpoint import bring_in
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
@@ -130,9 +130,8 @@ def test_a_folder_without_a_checkpoint_is_one_clear_error(tmp_path: Path) -> Non
 
 
 def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: Path, store: Store) -> None:
-    checkpoint = read_checkpoint(write_checkpoint(tmp_path / "packing" / "checkpoint_10"))
-    problem = imported_problem(checkpoint, None)
-    found = import_checkpoint(store, checkpoint, problem)
+    folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
+    found = bring_in(store, folder)
     assert (found.programs, found.copies, found.parents_gone, found.prompts) == (4, 1, 1, 1)
     assert found.migrants == 1
     view = read_run(store, found.run)
@@ -147,8 +146,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     with pytest.raises(ReplayError, match="imported from another system"):
         rebuild(found.run, store)
     history = list(store.history(found.run))
-    again = import_checkpoint(store, checkpoint, problem)
-    assert again == dataclasses.replace(found, is_new=False)
+    assert bring_in(store, folder) == dataclasses.replace(found, is_new=False)
     assert list(store.history(found.run)) == history
     kinds = [(event.kind, event.island) for event in history if isinstance(event, Prompt)]
     seed, mutate = PromptKind.SEED, PromptKind.MUTATE
@@ -158,8 +156,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
 def test_an_import_that_was_cut_off_is_completed(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = read_checkpoint(write_checkpoint(tmp_path / "checkpoint_10"))
-    problem = imported_problem(checkpoint, None)
+    folder = write_checkpoint(tmp_path / "checkpoint_10")
     add_tell = store.add_tell
     told: list[Tell] = []
 
@@ -172,8 +169,8 @@ def test_an_import_that_was_cut_off_is_completed(
     with monkeypatch.context() as patch:
         patch.setattr(store, "add_tell", failing)
         with pytest.raises(KeyboardInterrupt):
-            import_checkpoint(store, checkpoint, problem)
-    found = import_checkpoint(store, checkpoint, problem)
+            bring_in(store, folder)
+    found = bring_in(store, folder)
     assert found.is_new
     assert store.run(found.run).status is RunStatus.STOPPED
     assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 5

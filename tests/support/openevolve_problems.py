@@ -45,12 +45,16 @@ def evaluate(program_path):
 """
 )
 
+
+def loading(evaluator: str, imports: str = "") -> dict[str, str]:
+    """Return the files of a project whose evaluator begins with `LOAD`."""
+    return {"initial_program.py": PROGRAM, "evaluator.py": imports + LOAD + evaluator}
+
+
 SHAPES: dict[str, dict[str, str]] = {
     "plain": {"initial_program.py": PROGRAM, "evaluator.py": PLAIN},
-    "cascade": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+    "cascade": loading(
+        """
 def evaluate_stage1(program_path):
     value = _load(program_path).guess()
     return {"runs": 1.0, "combined_score": value / 4}
@@ -61,23 +65,18 @@ def evaluate_stage2(program_path):
 
 def evaluate(program_path):
     return {"never": "called"}
-""",
-        "config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n",
-    },
-    "async": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+"""
+    )
+    | {"config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n"},
+    "async": loading(
+        """
 async def evaluate(program_path):
     value = _load(program_path).guess()
     return {"near": max(0.0, 1 - abs(4 - value) / 4), "large": value}
-""",
-    },
-    "result": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": "from openevolve.evaluation_result import EvaluationResult\n"
-        + LOAD
-        + """
+"""
+    ),
+    "result": loading(
+        """
 def evaluate(program_path):
     value = _load(program_path).guess()
     return EvaluationResult(
@@ -85,7 +84,8 @@ def evaluate(program_path):
         artifacts={"advice": f"{value} is too small", "raw": b"bytes"},
     )
 """,
-    },
+        imports="from openevolve.evaluation_result import EvaluationResult\n",
+    ),
     "sibling": {
         "initial_program.py": PROGRAM,
         "wanted.py": "WANTED = 4\n",

@@ -3,15 +3,24 @@
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 LONG = 300
 """Seconds, far more than anything here takes: what does not come at all fails the test."""
+
+
+def wait_until(is_so: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 @contextmanager
