@@ -9,9 +9,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from shell import Shell
 
 from evovpo.sandbox.probe import Level, probe
 
@@ -87,6 +89,14 @@ def level(request: pytest.FixtureRequest) -> Level:
     """Return each level at which evaluators may run with their candidates, as far as the machine has it."""
     wanted: Level = request.param
     return wanted
+
+
+@pytest.fixture
+def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The command line, in an empty folder and 100 columns wide."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Shell(capsys)
 
 
 @pytest.fixture(scope="module")

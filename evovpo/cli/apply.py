@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import argument, option
+from evovpo.cli.options import argument, flag, option
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, writing
 from evovpo.errors import ProblemError
 
@@ -42,10 +42,7 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway", help="Also use a program that is wrong on training rows; marks the rows to trust."
-        ),
+        bool, flag("--anyway", "Also use a program that is wrong on training rows; marks the rows to trust.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,

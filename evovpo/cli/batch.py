@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import argument, option
+from evovpo.cli.options import argument, flag, option
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, show_answer, store_option
 from evovpo.errors import StoreError
@@ -43,8 +43,7 @@ def batch(
     limit: Limit = None,
     executor: options.Executor = None,
     report_only: Annotated[
-        bool,
-        typer.Option("--report-only", help="Run nothing; write a report of the stored results."),
+        bool, flag("--report-only", "Run nothing; write a report of the stored results.")
     ] = False,
     out: Annotated[
         Path | None, option("FOLDER", "Folder of the report.", default="evovpo-out/report-NAME")

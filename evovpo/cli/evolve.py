@@ -14,7 +14,7 @@ import typer
 
 from evovpo.cli import options, terminal
 from evovpo.cli.apply import say_new_forms
-from evovpo.cli.options import argument, option, settings
+from evovpo.cli.options import argument, flag, option, settings
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import (
     Exit,
@@ -171,7 +171,7 @@ def resume(
     ] = None,
     overrides: options.Overrides = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Replay all rows instead of those after the latest snapshot.")
+        bool, flag("--verify", "Replay all rows instead of those after the latest snapshot.")
     ] = False,
     allow: options.Allow = None,
     store_url: options.StoreUrl = None,

@@ -18,6 +18,11 @@ def option(metavar: str, help_text: str, *names: str, default: str = "", **limit
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
+def flag(name: str, help_text: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=help_text)
+
+
 def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
     """Return an argument; `default` as in `option`."""
     return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
@@ -40,10 +45,10 @@ StoreUrl = Annotated[
 ]
 AsJson = Annotated[
     bool,
-    typer.Option("--json", help="Print one line of JSON, for machines; all else goes to standard error."),
+    flag("--json", "Print one line of JSON, for machines; all else goes to standard error."),
 ]
 Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out, named after it")]
-NoPng = Annotated[bool, typer.Option("--no-png", help="Write no picture.")]
+NoPng = Annotated[bool, flag("--no-png", "Write no picture.")]
 ModelName = Annotated[
     str | None,
     option(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import option
+from evovpo.cli.options import flag, option
 from evovpo.cli.terminal import say, writing
 from evovpo.errors import ConfigError
 from evovpo.experiments.pool import end_with_parent
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from evovpo.page.read_api import Record
 
 app = typer.Typer()
-Serve = Annotated[bool, typer.Option("--serve", help="Show progress in the browser, at the printed address.")]
+Serve = Annotated[bool, flag("--serve", "Show progress in the browser, at the printed address.")]
 """Option of commands that can serve the page while they run."""
 
 
@@ -37,7 +37,7 @@ def serve(
         str, option("HOST", "Address to listen on; the URL contains a token if other users can reach it.")
     ] = "127.0.0.1",
     report: Annotated[str | None, option("FILE|SUITE", "Batch whose report the page shows too.")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    no_browser: Annotated[bool, flag("--no-browser", "Do not open a browser.")] = False,
 ) -> None:
     """Show all runs of a store in the browser, live and afterwards.
 

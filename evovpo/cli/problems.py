@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import argument, option, settings
+from evovpo.cli.options import argument, flag, option, settings
 from evovpo.cli.terminal import Exit, granting, leave, open_store, print_json, say, show_answer, shown_opening
 from evovpo.errors import ConfigError
 
@@ -138,10 +138,7 @@ def check(
             "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
     ] = None,
-    prompts: Annotated[
-        bool,
-        typer.Option("--prompts", help="Only show the first prompts that a run would send."),
-    ] = False,
+    prompts: Annotated[bool, flag("--prompts", "Only show the first prompts that a run would send.")] = False,
     write_prompts: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates to this folder, for editing.")
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 from evovpo.cli import options
 from evovpo.cli.evolve import show_advice, stopped
-from evovpo.cli.options import argument, option, settings
+from evovpo.cli.options import argument, flag, option, settings
 from evovpo.cli.terminal import console, open_store, print_json, say, show_answer, store_option, writing
 from evovpo.errors import ConfigError, ReplayError
 
@@ -104,10 +104,7 @@ def show(
 def replay(
     run: options.RunName,
     verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Also parse every answer and compute the outcome again, and compare them."
-        ),
+        bool, flag("--verify", "Also parse every answer and compute the outcome again, and compare them.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,

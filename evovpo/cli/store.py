@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from evovpo.cli import options
-from evovpo.cli.options import argument
+from evovpo.cli.options import argument, flag
 from evovpo.cli.terminal import open_store, print_json, say, store_option
 from evovpo.errors import StoreError
 
@@ -59,9 +59,9 @@ def copy(
 def prune(
     names: Annotated[list[str] | None, argument("RUN", "Run ids or their beginnings.")] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Remove every finished run that no policy was trained on.")
+        bool, flag("--all", "Remove every finished run that no policy was trained on.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Really remove them.")] = False,
+    yes: Annotated[bool, flag("--yes", "Really remove them.")] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -118,7 +118,7 @@ def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) ->
         try:
             return work(granted)
         except NotAllowedError as error:
-            if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if not is_interactive():
                 raise
             say(str(error), stderr=True)
             if not typer.confirm("Grant it for this command?", err=True):

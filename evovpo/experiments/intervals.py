@@ -16,7 +16,7 @@ from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interva
 
 _CLEAR = 0.05
 """Below this a p-value counts as clear."""
-_CURVE_DRAWS = 2000
+CURVE_DRAWS = 2000
 """Resamples for a point of a curve, and for what is unlocked."""
 
 
@@ -47,11 +47,6 @@ def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
     return _times(bootstrap_interval(values_S_T, None, _rng(), draws=draws), times)
 
 
-def curve(values_P_S_T: Sequence[Array], times: float = 1.0) -> tuple[Interval, ...]:
-    """Return the mean at each of P points, with coarser intervals."""
-    return tuple(mean(values, times, _CURVE_DRAWS) for values in values_P_S_T)
-
-
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
     """Return the paired difference of two arms, `times` a factor."""
     interval = _times(bootstrap_interval(ours_S_T, theirs_R_T, _rng()), times)
@@ -68,8 +63,8 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
     found: npt.NDArray[np.bool_] = np.any(ours, axis=0) & ~np.any(theirs, axis=0)
     rng = _rng()
-    counts = np.empty(_CURVE_DRAWS)
-    for draw in range(_CURVE_DRAWS):
+    counts = np.empty(CURVE_DRAWS)
+    for draw in range(CURVE_DRAWS):
         first, second = rng.integers(seeds, size=(2, seeds))
         drawn = rng.integers(len(problems), size=len(problems))
         counts[draw] = (ours[first].any(axis=0) & ~theirs[second].any(axis=0))[drawn].sum()

@@ -17,7 +17,7 @@ from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.statistics import Array, Interval
 from evovpo.experiments.batch import Arm, Batch, Cell, cells
-from evovpo.experiments.intervals import Difference, UnlockedProblems, curve, difference, mean, unlocked
+from evovpo.experiments.intervals import CURVE_DRAWS, Difference, UnlockedProblems, difference, mean, unlocked
 from evovpo.store import RunSummary, Store, rises, solved_at
 from evovpo.types import Problem, RunStatus
 
@@ -118,7 +118,9 @@ class ArmRows:
         if self.is_empty:
             return ()
         times = len(self.problems) if figures[0].is_sum else 1
-        return self._once(lambda: curve([self.values(one) for one in figures], times), "curve", *figures)
+        return self._once(
+            lambda: tuple(mean(self.values(one), times, CURVE_DRAWS) for one in figures), "curve", *figures
+        )
 
     def minus(self, other: "ArmRows", figure: Figure) -> Difference:
         """Return a figure minus another arm's, paired over the problems of both."""

@@ -23,19 +23,19 @@ _MOST_NAME = 100
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds that a text such as `0-4` or `0,3,7-9` names, in its order. Raises `ConfigError`."""
+    """Return the seeds that a text such as `0-4` or `0,3,7-9` names, in its order. Raises `ValueError`."""
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
         first = int(found[1]) if found else 0
         last = int(found[2] or found[1]) if found else -1
         if last < first:
-            raise ConfigError(f"--seeds: expected seeds as 0-4 or 0,3,7, found {text!r}; change it")
+            raise ValueError(f"expected seeds as 0-4 or 0,3,7, found {text!r}; change it")
         if len(seeds) + last - first + 1 > _MOST_SEEDS:
-            raise ConfigError(f"--seeds: {text!r} names more than {_MOST_SEEDS} seeds; name fewer")
+            raise ValueError(f"{text!r} names more than {_MOST_SEEDS} seeds; name fewer")
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds: {text!r} names a seed twice; name each once")
+        raise ValueError(f"{text!r} names a seed twice; name each once")
     return tuple(seeds)
 
 
@@ -57,10 +57,7 @@ def several(value: Any) -> tuple[Any, ...]:
 
 
 def _seeds(value: Any) -> tuple[Any, ...]:
-    try:
-        return parse_seeds(value) if isinstance(value, str) else several(value)
-    except ConfigError as error:
-        raise ValueError(str(error).removeprefix("--seeds: ")) from error
+    return parse_seeds(value) if isinstance(value, str) else several(value)
 
 
 Count = Annotated[int, Field(ge=0)]

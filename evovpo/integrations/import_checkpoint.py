@@ -94,8 +94,13 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
     )
 
 
-def import_checkpoint(store: Store, checkpoint: Checkpoint, problem: Problem) -> ImportResult:
-    """Store a checkpoint as a run of `problem` (see `imported_problem`); doing it twice changes nothing."""
+def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
+    """Store the checkpoint in `folder` as a run; `named` is its problem, if known.
+
+    Doing it twice changes nothing.
+    """
+    checkpoint = read_checkpoint(folder)
+    problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
     run_id = content_id("openevolve", problem.version, *programs)[:12]
     stored = {row.run: row.status for row in store.runs()}
@@ -129,13 +134,6 @@ def _run(
     began = datetime.fromtimestamp(checkpoint.programs[0].timestamp, UTC).isoformat(timespec="seconds")
     identity = (run_id, problem.id, problem.version)
     return Run(*identity, 0, evaluations, config.to_json(), RunStatus.RUNNING, began)
-
-
-def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store the checkpoint in `folder`; `named` is its problem, if known."""
-    checkpoint = read_checkpoint(folder)
-    problem = imported_problem(checkpoint, None if named is None else named.problem)
-    return import_checkpoint(store, checkpoint, problem)
 
 
 @dataclass(slots=True)

@@ -99,7 +99,8 @@ def examine_problem(
 
     Raises `StoreError` if the new run has nothing to look at.
     """
-    runs = runs_of(store, problem)
+    of_problem = [store.run(row.run) for row in store.runs() if row.problem == problem.id]  # newest first
+    runs = [run for run in of_problem if run.problem_version == problem.version]
     for run in runs:
         report = _report(store, run, problem)
         if report is not None:
@@ -112,12 +113,6 @@ def examine_problem(
             " a program: the proposer does not write what this problem asks for; use another one"
         )
     return report._replace(others=len(runs), is_new=True)
-
-
-def runs_of(store: Store, problem: Problem) -> list[Run]:
-    """Return the runs of this version of a problem, newest first."""
-    runs = [store.run(row.run) for row in store.runs() if row.problem == problem.id]
-    return [run for run in runs if run.problem_version == problem.version]
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:

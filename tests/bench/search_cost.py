@@ -15,7 +15,7 @@ time: on a busy machine the two differ.
 Then two further processes are timed, from when their modules are loaded: one takes the run up as `evovpo
 resume` does, up to its first new ask (`resume_seconds`), and one shows it as `evovpo show --json` does, with
 its picture and all JSON (`show_seconds`). `rss_mb` is the most memory, in MiB, that any of these processes
-had resident. `--log FILE` appends a line every 10,000 programs.
+had resident.
 
 The problem has 10 training rows of person names; settings are the defaults (4 islands, archives of 32,
 8 completions of 3 answers, joins on). Programs are distinct random expressions of the built-in
@@ -33,8 +33,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 from evovpo.builtin.strings.expressions import ARGUMENTS
@@ -43,30 +43,26 @@ from evovpo.builtin.strings.grammar import render, spell
 from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
-from evovpo.proposers import rollout_id
+from evovpo.prompts.request import Answer
+from evovpo.proposers import text_rollout
+from evovpo.runs.group import Found, GroupJudge, read_slots
 from evovpo.runs.replay import search_seed
 from evovpo.runs.snapshots import SnapshotKeeper
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
-    Candidate,
     Evaluation,
     Example,
-    JudgedCandidate,
     Objective,
-    Parent,
-    ParseStatus,
     Problem,
     Program,
     Prompt,
-    PromptKind,
     Rollout,
     Run,
     RunStatus,
     Sampling,
     Status,
     Tell,
-    content_id,
 )
 
 _NAMES = (
@@ -153,13 +149,9 @@ class Bench:
         self._keeper = SnapshotKeeper(store, self.search)
         self._rng = Random(seed)
         self._programs = synthetic_programs(self._rng)
+        self._judge = GroupJudge(self.search, self._evaluation)
 
-    def fill(
-        self,
-        programs: int,
-        on_group: Callable[[int], None] = lambda proposed: None,
-        until: float = math.inf,
-    ) -> None:
+    def fill(self, programs: int, until: float) -> None:
         """Ask and tell until so many programs were proposed, or the monotonic clock shows `until`."""
         while self.search.proposed < programs and time.monotonic() < until:
             prompt = self.ask()
@@ -169,7 +161,6 @@ class Bench:
             for tell in told:
                 self.search.tell(tell)
             self._keeper.look()
-            on_group(self.search.proposed)
 
     def step(self) -> tuple[float, float, float, float]:
         """Ask, tell one reply, store both.
@@ -195,56 +186,35 @@ class Bench:
         return prompt
 
     def replies(self, prompt: Prompt) -> list[Tell]:
-        if prompt.kind is PromptKind.SEED:
-            return [self._tell(prompt, None, prompt.proposals, [()] * len(prompt.proposals))]
-        if prompt.kind is PromptKind.JOIN:
-            parents = [join.parents for join in self.search.tickets[prompt.id].joins]
-            return [self._tell(prompt, None, prompt.proposals, parents)]
-        replies = []
-        for index in range(prompt.rollouts):
-            programs = [next(self._programs) for _ in range(prompt.answers)]
-            length = 20 * prompt.answers
-            rollout = Rollout(
-                id=rollout_id(prompt.id, index),
-                prompt_id=prompt.id,
-                index=index,
-                policy_version=0,
-                text="\n".join(program.source for program in programs),
-                token_ids=tuple(range(length)),
-                logprobs=(-0.5,) * length,
-                prompt_token_ids=tuple(range(150)) if index == 0 else None,
-                sampling=Sampling(),
-                finish_reason="stop",
-                seconds=0.01,
-            )
-            replies.append(self._tell(prompt, rollout, programs, [prompt.parents] * prompt.answers))
-        return replies
+        """Return the judged replies to a ticket: one with its own programs, or synthetic ones."""
+        rollouts: list[Rollout | None] = [None]
+        slots_of = [read_slots(self.search, prompt, None)]
+        if prompt.has_model:
+            slots_of = [self._answers(prompt.answers) for _ in range(prompt.rollouts)]
+            rollouts = [_rollout(prompt, index, slots) for index, slots in enumerate(slots_of)]
+        programs = [slot.program for slots in slots_of for slot in slots if slot.program]
+        new = {one.id: one for one in programs if self.search.evaluation(one.id) is None}
+        fresh = {key: self._evaluation(program) for key, program in new.items()}
+        return self._judge.tells(prompt, rollouts, Found(slots_of, {}, fresh, set(fresh)))
 
-    def _tell(
-        self,
-        prompt: Prompt,
-        rollout: Rollout | None,
-        programs: list[Program] | tuple[Program, ...],
-        parents: list[tuple[Parent, ...]],
-    ) -> Tell:
-        judged = []
-        for slot, (program, own_parents) in enumerate(zip(programs, parents, strict=True)):
-            known = self.search.evaluation(program.id)
-            candidate = Candidate(
-                id=content_id(prompt.id if rollout is None else rollout.id, str(slot)),
-                prompt_id=prompt.id,
-                rollout_id=None if rollout is None else rollout.id,
-                slot=slot,
-                parse_status=ParseStatus.PARSED if known is None else ParseStatus.DUPLICATE,
-                program=program,
-                token_span=None if rollout is None else (20 * slot, 20 * slot + 20),
-                parents=own_parents,
-                text=program.source,
-            )
-            judged.append(
-                JudgedCandidate(candidate, known or synthetic_evaluation(program, self._rng), known is None)
-            )
-        return Tell(prompt.id, rollout, tuple(judged))
+    def _evaluation(self, program: Program) -> Evaluation:
+        return synthetic_evaluation(program, self._rng)
+
+    def _answers(self, count: int) -> list[Answer]:
+        programs = (next(self._programs) for _ in range(count))
+        return [Answer(one.source, one, (20 * slot, 20 * slot + 20)) for slot, one in enumerate(programs)]
+
+
+def _rollout(prompt: Prompt, index: int, slots: Sequence[Answer]) -> Rollout:
+    length = 20 * len(slots)
+    rollout = text_rollout(prompt, index, "\n".join(slot.text for slot in slots), Sampling())
+    return replace(
+        rollout,
+        token_ids=tuple(range(length)),
+        logprobs=(-0.5,) * length,
+        prompt_token_ids=tuple(range(150)) if index == 0 else None,
+        seconds=0.01,
+    )
 
 
 LATER = """
@@ -286,33 +256,15 @@ def _resident_mb() -> float:
 
 
 def measure(
-    programs: int,
-    samples: int,
-    seed: int,
-    folder: str,
-    say: Callable[[str], None] = lambda line: None,
-    minutes: float = math.inf,
+    programs: int, samples: int, seed: int, folder: str, minutes: float = math.inf
 ) -> dict[str, float]:
     """Return the figures that the command prints; the store becomes `cost.db` in a folder."""
     slots = ExpressionFormat.rollouts * SearchConfig().answers
     config = SearchConfig(evaluations=programs + (samples + 1) * slots)
-    url, began = f"sqlite:///{folder}/cost.db", _now()
-    said = 0
-
-    def on_group(proposed: int) -> None:
-        nonlocal said
-        if proposed // 10_000 > said:
-            said = proposed // 10_000
-            seconds, busy = _since(began)
-            size = Path(folder, "cost.db").stat().st_size / 2**20
-            say(
-                f"{proposed} programs, {seconds:.0f} s, {busy:.0f} s of processor, "
-                f"{_resident_mb():.0f} MiB resident, store {size:.0f} MiB"
-            )
-
+    url = f"sqlite:///{folder}/cost.db"
     with Store.open(url) as store:
         bench = Bench(store, config, seed)
-        bench.fill(programs, on_group, time.monotonic() + 60 * minutes)
+        bench.fill(programs, time.monotonic() + 60 * minutes)
         filled = bench.search.proposed
         pages, page_bytes = (store.query(f"PRAGMA {name}")[0][name] for name in ("page_count", "page_size"))
         steps = [bench.step() for _ in range(samples)]
@@ -320,11 +272,9 @@ def measure(
     found = dict(zip(names, zip(*steps, strict=True), strict=True))
     ordered = {name: sorted(1000 * seconds for seconds in of_steps) for name, of_steps in found.items()}
     figures = {f"{name}_median": round(statistics.median(of_steps), 4) for name, of_steps in ordered.items()}
-    say(json.dumps(figures))
     own = _resident_mb()
     del bench
     resume_seconds, resume_cpu, resume_mb = _later(url, "resume", folder)
-    say(f"resume {resume_seconds:.1f} s, {resume_mb:.0f} MiB")
     show_seconds, show_cpu, show_mb = _later(url, "show", folder)
     return {
         "programs": filled,
@@ -350,17 +300,11 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="propose for so long at most, then measure"
     )
-    parser.add_argument("--log", metavar="FILE", help="append here how far it is")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
 
-    def say(line: str) -> None:
-        if options.log:
-            with Path(options.log).open("a") as file:
-                file.write(line + "\n")
-
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(options.programs, options.samples, options.seed, folder, say, options.minutes)
+        found = measure(options.programs, options.samples, options.seed, folder, options.minutes)
     if options.json:
         print(json.dumps(found))
     else:

@@ -22,15 +22,12 @@ class Task(NamedTuple):
     """One problem."""
 
     name: str
-    kind: str
     fresh: Callable[[random.Random], Genome]
     mutate: Callable[[Genome, random.Random], Genome]
     combine: Callable[[Genome, Genome, random.Random], Genome]
     score: Callable[[Genome], tuple[float, ...]]
     """Components in [0, 1]; one for a problem with one score."""
     components: int
-    is_by_case: bool = False
-    """True where each component is a test case that a program passes or fails."""
     features: tuple[str, ...] = ()
     """Names of what `describe` returns: axes for MAP-Elites."""
     describe: Callable[[Genome], tuple[float, ...]] = lambda genome: ()
@@ -98,32 +95,33 @@ def _close(error: float, scale: float) -> float:
     return 1.0 / (1.0 + (error / scale) ** 2)
 
 
-def _wave() -> Task:
-    xs = [place / 4 for place in range(16)]
+def _curve(
+    name: str, xs: Sequence[float], value: Callable[[Genome, float], float], wanted: Genome, limit: float
+) -> Task:
+    """The constants of a curve that passes through points."""
+    points = [(x, value(wanted, x)) for x in xs]
 
+    def score(genome: Genome) -> tuple[float, ...]:
+        return tuple(_close(value(genome, x) - y, 0.3) for x, y in points)
+
+    return Task(name, **_vector(len(wanted), -limit, limit), score=score, components=len(xs))
+
+
+def _wave() -> Task:
     def value(c: Genome, x: float) -> float:
         return c[0] * math.sin(c[1] * x + c[2]) + c[3] * math.sin(c[4] * x + c[5]) * math.exp(-abs(c[6]) * x)
 
-    wanted = [value((1.3, 2.1, 0.4, -1.7, 3.3, 1.1, 0.35), x) for x in xs]
-
-    def score(genome: Genome) -> tuple[float, ...]:
-        return tuple(_close(value(genome, x) - y, 0.3) for x, y in zip(xs, wanted, strict=True))
-
-    return Task("wave", "constants", **_vector(7, -4.0, 4.0), score=score, components=16)
+    xs = [place / 4 for place in range(16)]
+    return _curve("wave", xs, value, (1.3, 2.1, 0.4, -1.7, 3.3, 1.1, 0.35), 4.0)
 
 
 def _ratio() -> Task:
-    xs = [place / 3 - 2 for place in range(12)]
-
     def value(c: Genome, x: float) -> float:
         return (c[0] + c[1] * x + c[2] * x * x) / (0.3 + (x - c[3]) ** 2) + c[4] * math.cos(c[5] * x)
 
-    wanted = [value((0.5, -1.2, 0.8, 0.6, 1.5, 2.6), x) for x in xs]
-
-    def score(genome: Genome) -> tuple[float, ...]:
-        return tuple(_close(value(genome, x) - y, 0.3) for x, y in zip(xs, wanted, strict=True))
-
-    return Task("ratio", "constants", **_vector(6, -3.0, 3.0), score=score, components=12)
+    return _curve(
+        "ratio", [place / 3 - 2 for place in range(12)], value, (0.5, -1.2, 0.8, 0.6, 1.5, 2.6), 3.0
+    )
 
 
 def _circles() -> Task:
@@ -137,7 +135,7 @@ def _circles() -> Task:
             total += max(0.0, min(x, y, 1 - x, 1 - y, near / 2))
         return (min(1.0, total / 1.5),)
 
-    return Task("circles", "constants", **_vector(2 * count, 0.0, 1.0), score=score, components=1)
+    return Task("circles", **_vector(2 * count, 0.0, 1.0), score=score, components=1)
 
 
 # Trees.
@@ -240,7 +238,7 @@ def _regression(
         )
 
     parts = _trees(operators, ("x", "y") if has_two else ("x",), 60, has_numbers=True)
-    return Task(name, "expressions", **parts, score=score, components=20)
+    return Task(name, **parts, score=score, components=20)
 
 
 def _truth(tree: Genome, at: dict[str, int]) -> int:
@@ -271,7 +269,7 @@ def _boolean(
         return tuple(float(right >> row & 1) for row in range(len(cases)))
 
     parts = _trees(operators, inputs, 60, has_numbers=False)
-    return Task(name, "boolean", **parts, score=score, components=len(cases), is_by_case=True)
+    return Task(name, **parts, score=score, components=len(cases))
 
 
 # Lists, permutations, rules.
@@ -309,7 +307,7 @@ def _tour() -> Task:
         legs = zip(order, (*order[1:], order[0]), strict=True)
         return (min(1.0, 3.0 / sum(math.dist(cities[a], cities[b]) for a, b in legs)),)
 
-    return Task("tour", "lists", **_permutation(22), score=score, components=1)
+    return Task("tour", **_permutation(22), score=score, components=1)
 
 
 def _flow_shop() -> Task:
@@ -324,7 +322,7 @@ def _flow_shop() -> Task:
                 ends[machine] = max(ends[machine], before) + times[job][machine]
         return (min(1.0, 180.0 / ends[-1]),)
 
-    return Task("flow-shop", "lists", **_permutation(16), score=score, components=1)
+    return Task("flow-shop", **_permutation(16), score=score, components=1)
 
 
 def _sequence(choices: Sequence[Genome], longest: int) -> dict[str, Any]:
@@ -366,7 +364,7 @@ def _rules() -> Task:
             found.append(float(said == label))
         return tuple(found)
 
-    return Task("rules", "lists", **_sequence(choices, 20), score=score, components=24, is_by_case=True)
+    return Task("rules", **_sequence(choices, 20), score=score, components=24)
 
 
 _STEPS: dict[str, Callable[[list[int]], list[int]]] = {
@@ -405,7 +403,7 @@ def _pipeline(name: str, wanted: Sequence[str]) -> Task:
             found.append(1.0 if got == output else 0.5 * same / max(1, len(got), len(output)))
         return tuple(found)
 
-    return Task(name, "lists", **_sequence(tuple(_STEPS), 10), score=score, components=14, is_by_case=True)
+    return Task(name, **_sequence(tuple(_STEPS), 10), score=score, components=14)
 
 
 # Deceptive ones.
@@ -417,7 +415,7 @@ def _two_peaks() -> Task:
         return (max(0.0, min(1.0, (value + 5) / 10)),)
 
     return Task(
-        *("two-peaks", "deceptive", lambda rng: round(rng.uniform(0.0, 6.0), 3)),
+        *("two-peaks", lambda rng: round(rng.uniform(0.0, 6.0), 3)),
         mutate=lambda x, rng: round(x + rng.uniform(-2, 5), 3),
         combine=lambda one, other, rng: round((one + other) / 2, 3),
         **{"score": score, "components": 1, "features": ("x",), "describe": lambda x: (x,), "start": 0.0},
@@ -446,7 +444,7 @@ def _traps() -> Task:
         ones = [sum(bits[start : start + 4]) for start in range(0, 32, 4)]
         return tuple(1.0 if count == 4 else (3 - count) / 4 for count in ones)
 
-    return Task("traps", "deceptive", **_bits(32), score=score, components=8)
+    return Task("traps", **_bits(32), score=score, components=8)
 
 
 _WALLS = ("..........", ".########.", ".........#", "########.#", "..........")
@@ -469,7 +467,7 @@ def _maze() -> Task:
 
     parts = _sequence(tuple("nsew"), 40)
     return Task(
-        *("maze", "deceptive"),
+        "maze",
         **parts,
         **{"score": score, "components": 1, "features": ("x", "y"), "describe": end, "start": ("n", "n")},
     )
@@ -489,7 +487,7 @@ def _knapsack() -> Task:
         over = sum(max(0.0, load - 1.0) for load in loads)
         return (max(0.0, total * 1.3 - 3 * over) if over else min(1.0, total * 1.3),)
 
-    return Task("knapsack", "lists", **_bits(30), score=score, components=1)
+    return Task("knapsack", **_bits(30), score=score, components=1)
 
 
 def _pieces(x: float, y: float) -> float:

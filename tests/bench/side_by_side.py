@@ -142,7 +142,7 @@ def run_evovpo(
     """Return seconds, milliseconds over the last tenth, milliseconds an ask at the end, and MB on disk."""
     import asyncio
 
-    from evovpo.proposers import rollout_id
+    from evovpo.proposers import text_rollout
     from evovpo.runs.driver import Driver
     from evovpo.runs.replay import build_search
     from evovpo.runs.request import RunRequest, open_request
@@ -158,12 +158,10 @@ def run_evovpo(
 
         async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
             shown = prompt.messages[-1].content
-            texts = {index: edit_of(shown, random.Random(prompt.seed + index)) for index in indices}
             return [
-                Rollout(rollout_id(prompt.id, index), prompt.id, index, 0, text,
-                        None, None, None, sampling, "stop", 0.0)
-                for index, text in texts.items()
-            ]  # fmt: skip
+                text_rollout(prompt, index, edit_of(shown, random.Random(prompt.seed + index)), sampling)
+                for index in indices
+            ]
 
         async def aclose(self) -> None:
             pass

@@ -5,17 +5,18 @@ import dataclasses
 import fcntl
 import itertools
 import os
+import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from running import running, wait_until
 from shell import Shell
+from sqlite_files import sql
 
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
@@ -36,6 +37,7 @@ from evovpo.reports.batch_progress import BatchProgress
 from evovpo.reports.text import duration
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import only_searcher, start
+from evovpo.sandbox.forkserver.processes import descendants
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell
 
@@ -50,13 +52,6 @@ strategies = ["islands"]
 [settings]
 sandbox.workers = 1
 """
-
-
-@pytest.fixture
-def evovpo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """The command line, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys)
 
 
 def small(folder: Path, evaluations: int = 24, seeds: str = "[0]") -> Path:
@@ -174,9 +169,7 @@ name = "trained"
 proposer.temperature = 2
 """
     )
-    with closing(sqlite3.connect("other.db")) as database:
-        database.execute("CREATE TABLE recipes (name TEXT)")
-        database.commit()
+    sql("other.db", "CREATE TABLE recipes (name TEXT)")
     answer = evovpo("batch", "bad.toml", "--store", "sqlite:///other.db")
     assert (answer.code, answer.out) == (2, "")
     for part in (
@@ -244,9 +237,7 @@ def test_a_store_in_memory_or_of_another_version_is_refused(tmp_path: Path) -> N
         plan(path, "sqlite://")
     url = f"sqlite:///{tmp_path / 'old.db'}"
     Store.open(url).close()
-    with closing(sqlite3.connect(tmp_path / "old.db")) as database:
-        database.execute("UPDATE alembic_version SET version_num = '0001'")
-        database.commit()
+    sql(tmp_path / "old.db", "UPDATE alembic_version SET version_num = '0001'")
     with pytest.raises(ConfigError, match="has schema version 0001"):
         plan(path, url)
 
@@ -274,52 +265,15 @@ def test_a_batch_in_two_processes_stores_what_plain_runs_do_and_again_does_nothi
         assert store.query("SELECT count(*) AS n FROM run_events") == before
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes below a process, from what the kernel says of parents."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents[int(entry.name)] = int(fields[1])
-    found = [pid]
-    for one in found:
-        found += [child for child, parent in parents.items() if parent == one]
-    return found[1:]
-
-
-@contextlib.contextmanager
-def running(*arguments: str | Path, files: int | None = None) -> Iterator[subprocess.Popen[str]]:
-    """Give a batch in its own process; `files` limits the size of files, in KiB, as a full disk does."""
-    command = [sys.executable, "-m", "evovpo", "batch", *map(str, arguments)]
-    if files is not None:
-        command = ["bash", "-c", f'ulimit -f {files}; exec "$@"', "bash", *command]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
-        # Tests that run as a background job inherit that Ctrl-C is ignored, and would pass that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def wait_for_candidates(database: Path, count: int) -> None:
     """Wait until so many candidates are stored."""
-    end = time.monotonic() + 300
-    while time.monotonic() < end:
-        if database.exists():
-            with (
-                contextlib.suppress(sqlite3.OperationalError),
-                closing(sqlite3.connect(database)) as open_one,
-            ):
-                if open_one.execute("SELECT count(*) FROM candidates").fetchone()[0] >= count:
-                    return
-        time.sleep(0.05)
-    raise AssertionError("the batch did not get on")
+
+    def are_there() -> bool:
+        with contextlib.suppress(sqlite3.OperationalError):
+            return database.exists() and sql(database, "SELECT count(*) FROM candidates") >= [(count,)]
+        return False
+
+    wait_until(are_there)
 
 
 @pytest.mark.slow
@@ -327,7 +281,7 @@ def test_kill_of_the_whole_tree_at_any_time_loses_nothing(evovpo: Shell, tmp_pat
     path = small(tmp_path, evaluations=96)
     for attempt in range(20):
         database = tmp_path / f"runs{attempt}.db"
-        with running(path, "--store", database, "--jobs", "2") as process:
+        with running("batch", path, "--store", database, "--jobs", "2") as process:
             wait_for_candidates(database, 10)
             for pid in [process.pid, *descendants(process.pid)]:
                 with contextlib.suppress(ProcessLookupError):
@@ -348,7 +302,7 @@ def test_processes_end_with_the_command_and_a_second_batch_waits_its_turn(
     evovpo: Shell, tmp_path: Path
 ) -> None:
     path, database = small(tmp_path, evaluations=500_000), tmp_path / "runs.db"
-    with running(path, "--store", database) as process:
+    with running("batch", path, "--store", database) as process:
         wait_for_candidates(database, 10)
         second = evovpo("batch", path, "--store", database)
         assert second.code == 2
@@ -357,16 +311,13 @@ def test_processes_end_with_the_command_and_a_second_batch_waits_its_turn(
         assert below
         process.kill()
         process.wait()
-    end = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in below)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in below))
 
 
 @pytest.mark.slow
 def test_ctrl_c_stores_where_the_runs_are_and_says_how_to_go_on(tmp_path: Path) -> None:
     path, database = small(tmp_path, evaluations=500_000), tmp_path / "runs.db"
-    with running(path, "--store", database, "--jobs", "2") as process:
+    with running("batch", path, "--store", database, "--jobs", "2") as process:
         wait_for_candidates(database, 10)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
@@ -381,9 +332,12 @@ def test_ctrl_c_stores_where_the_runs_are_and_says_how_to_go_on(tmp_path: Path) 
 def test_a_full_disk_stops_the_batch_which_goes_on_with_room(evovpo: Shell, tmp_path: Path) -> None:
     path, database = small(tmp_path, evaluations=32), tmp_path / "runs.db"
     Store.open(str(database)).close()
-    with running(
-        path, "--store", database, "--jobs", "1", files=database.stat().st_size // 1024 + 40
-    ) as process:
+    room = database.stat().st_size + 40 * 1024
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    with running("batch", path, "--store", database, "--jobs", "1", preexec_fn=little_room) as process:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 4
     assert "The store failed, and the batch stopped" in said
@@ -409,9 +363,7 @@ def test_a_failed_cell_is_named_and_the_others_go_on(evovpo: Shell, tmp_path: Pa
     with Store.open("runs.db") as store:
         start(RunRequest(works[0].problem, works[0].config, run_id=works[0].cell.run_id), store)
         store.set_run_status(works[0].cell.run_id, RunStatus.RUNNING)
-    with closing(sqlite3.connect("runs.db")) as database:
-        database.execute("UPDATE prompts SET seed = '1' WHERE sequence = 2")
-        database.commit()
+    sql("runs.db", "UPDATE prompts SET seed = '1' WHERE sequence = 2")
     answer = evovpo("batch", path, "--store", "runs.db", "--jobs", "1", "--json")
     assert answer.code == 1
     (failed,) = answer.json["failed"]

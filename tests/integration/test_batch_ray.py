@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_batch import descendants, plain_run, small, told
+from test_batch import plain_run, small, told
 
 ray = pytest.importorskip("ray")
 
@@ -21,6 +21,7 @@ from evovpo.judging.ray import RayJob, RayJudge, _held, held_judge  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
 from evovpo.runs.run import start  # noqa: E402
+from evovpo.sandbox.forkserver.processes import descendants  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import Status  # noqa: E402
 
@@ -47,13 +48,9 @@ def cluster() -> Iterator[None]:
 def on_ray(folder: Path, evaluations: int) -> list[Work]:
     """Return the cells of a small batch, to be run on Ray, two programs at a time."""
     _, works = plan(str(small(folder, evaluations)), f"sqlite:///{folder / 'runs.db'}")
-    works = sized(works, 1, "ray")
     return [
-        dataclasses.replace(
-            work,
-            config=work.config.changed(sandbox=work.config.sandbox.changed(workers=2)),
-        )
-        for work in works
+        dataclasses.replace(work, config=work.config.changed(sandbox={"workers": 2}))
+        for work in sized(works, 1, "ray")
     ]
 
 
@@ -72,11 +69,8 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
         if progress.search.proposed >= 8 and not killed:
             for pid in descendants(os.getpid()):
                 with contextlib.suppress(OSError):
-                    if (
-                        Path(f"/proc/{pid}/cmdline")
-                        .read_bytes()
-                        .startswith((b"ray::_evaluate", b"ray::IDLE"))
-                    ):
+                    name = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if name.startswith((b"ray::_evaluate", b"ray::IDLE")):
                         os.kill(pid, signal.SIGKILL)
                         killed.append(pid)
 

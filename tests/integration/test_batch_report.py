@@ -230,10 +230,9 @@ def test_the_figures_are_those_of_plain_sql(stored: Path) -> None:
 
 
 def test_the_page_opens_without_a_network_and_its_tables_hold_the_same_numbers(
-    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    stored: Path, evovpo: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    command = partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only", "--json")
+    command = partial(evovpo, "batch", stored / "stored.toml", "--report-only", "--json")
     answer = command("--store", stored / "runs.db")
     assert answer.code == 0
     assert answer.json["page"] == "evovpo-out/report-stored/report.html"
@@ -308,11 +307,8 @@ def test_untrusted_text_stays_text_on_the_page(tmp_path: Path) -> None:
     ]
 
 
-def test_a_report_with_fewer_runs_takes_the_place_of_no_other(
-    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    report = partial(Shell(capsys), "batch", stored / "stored.toml", "--report-only")
+def test_a_report_with_fewer_runs_takes_the_place_of_no_other(stored: Path, evovpo: Shell) -> None:
+    report = partial(evovpo, "batch", stored / "stored.toml", "--report-only")
     store = stored / "runs.db"
     Store.open("empty.db").close()
     empty = report("--store", "empty.db", "--out", "out")

@@ -8,10 +8,9 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from shell import run_script
 
 pytestmark = pytest.mark.slow
 
@@ -19,26 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tests" / "bench"
 
 
-class Run(Protocol):
-    def __call__(self, name: str, *arguments: str | Path) -> str: ...
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a script in this process and returns what it prints."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-    def run(name: str, *arguments: str | Path) -> str:
-        ended, out, err = run_script(BENCH / name, *arguments, capsys=capsys)
-        assert ended == 0, f"{name} ended with {ended}:\n{out}{err}"
-        return out
-
-    return run
-
-
-def apart(name: str, *arguments: str | Path) -> str:
-    """Run a script that kills, or is timed, in its own process; return what it prints."""
+def run(name: str, *arguments: str | Path) -> str:
+    """Run a script in its own process; return what it prints."""
     command = [sys.executable, str(BENCH / name), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -53,12 +34,12 @@ def last_json(text: str) -> Any:
 
 def test_this_file_runs_every_script() -> None:
     here = Path(__file__).read_text(encoding="utf-8")
-    ran = set(re.findall(r'\b(?:run|apart)\("(\w+\.py)"', here))
+    ran = set(re.findall(r'\brun\("(\w+\.py)"', here))
     scripts = {path.name for path in BENCH.glob("*.py") if "__main__" in path.read_text(encoding="utf-8")}
     assert ran == scripts
 
 
-def test_a_step_of_the_search_is_timed(run: Run) -> None:
+def test_a_step_of_the_search_is_timed() -> None:
     found = last_json(run("search_cost.py", "--programs", "60", "--samples", "2", "--json"))
     names = {"ask_tell_ms_median", "ask_tell_cpu_ms_median", "ask_tell_ms_p99", "commit_ms_median"}
     names |= {"commit_cpu_ms_median", "store_mb", "resume_seconds", "show_seconds", "rss_mb"}
@@ -72,7 +53,7 @@ def test_a_step_of_the_search_is_timed(run: Run) -> None:
     reason="no browser: `.ci/chromium` installs one",
 )
 def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
-    apart("page_pictures.py", "--out", tmp_path, "--only", "overview,training")
+    run("page_pictures.py", "--out", tmp_path, "--only", "overview,training")
     sizes = ("wide-light", "wide-dark", "narrow-light", "narrow-dark")
     names = {f"{view}-{size}.webp" for view in ("overview", "training") for size in sizes}
     assert {path.name for path in tmp_path.iterdir()} == names
@@ -80,14 +61,14 @@ def test_the_pictures_of_the_page_are_made(tmp_path: Path) -> None:
 
 def test_evovpo_and_openevolve_are_timed_side_by_side() -> None:
     rows = ("evovpo_whole_numpy", "evovpo_loop", "openevolve_numpy")
-    found = last_json(apart("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
+    found = last_json(run("side_by_side.py", "--rows", ",".join(rows), "--iterations", "10",
                           "--largest", "10", "--json"))  # fmt: skip
     assert tuple(found) == rows
     assert all(figures["it_per_s"] > 0 for figures in found.values())
 
 
 def test_what_openevolve_is_compared_by_is_measured() -> None:
-    found = last_json(apart("beside_openevolve.py", "--calls", "5", "--json"))
+    found = last_json(run("beside_openevolve.py", "--calls", "5", "--json"))
     assert found["evovpo"]["asked_with_exits"] == "5 of 5"
     assert found["evovpo"]["same_twice"]
     assert not found["evovpo"]["key_seen"]
@@ -96,12 +77,12 @@ def test_what_openevolve_is_compared_by_is_measured() -> None:
 
 def test_a_terminal_is_recorded(tmp_path: Path) -> None:
     file = tmp_path / "terminal.svg"
-    apart("terminal_recording.py", "--evaluations", "200", "--out", file)
+    run("terminal_recording.py", "--evaluations", "200", "--out", file)
     shown = file.read_text(encoding="utf-8")
     assert [word in shown for word in ("Killed", "$ evovpo resume latest", "<image")] == [True] * 3
 
 
-def test_search_quality_ranks_arms_and_keeps_its_rows(run: Run, tmp_path: Path) -> None:
+def test_search_quality_ranks_arms_and_keeps_its_rows(tmp_path: Path) -> None:
     rows = tmp_path / "rows.json.gz"
     small = ("--arms", "evovpo,hill", "--seeds", "1", "--processes", "1", "--rows", rows)
     found = json.loads(run("search_quality.py", "--json", "--picture", tmp_path / "x.png", *small))

@@ -4,16 +4,16 @@ import json
 import os
 import re
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pytest
+from running import LONG, running
 from shell import Shell
+from sqlite_files import sql
 
 from evovpo.cli import app, main, mount_commands
 from evovpo.errors import StoreError
@@ -28,14 +28,6 @@ FIELDS = (
 """Of an outcome's JSON where no evaluator of its own returns metrics."""
 EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1", "--set", "search.in_flight=1")
 """Random programs solve it after 144 evaluations; one ask at a time, so the run is the same every time."""
-NOT_CONTROL = {"\n", "\t"}
-
-
-@pytest.fixture
-def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    return Shell(capsys)
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +37,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.raises(SystemExit) as ended:
         main(["evolve", *EASY, "--store", f"sqlite:///{path}", "--json"])
     assert ended.value.code == 0
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    sql(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     return path
 
 
@@ -83,13 +74,8 @@ def test_evolve_shows_the_function_the_examples_the_heldout_result_and_the_way_o
     for text in ("def solve(file):", "'写真.jpeg'", "✓ right", "held-out examples", f"evovpo show {run}"):
         assert text in answer.out
     assert answer.code == 0
-
-
-@pytest.mark.slow
-def test_without_a_terminal_nothing_steers_one(evovpo: Shell) -> None:
-    answer = evovpo("evolve", *EASY)
-    text = answer.out + answer.err
-    assert [c for c in text if not c.isprintable() and c not in NOT_CONTROL] == []
+    steering = {one for one in answer.out + answer.err if not one.isprintable()} - {"\n", "\t"}
+    assert steering == set()
     assert "of 1000 evaluations" in answer.err
 
 
@@ -198,15 +184,12 @@ def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_p
 def test_a_database_of_another_schema_version_is_refused_and_kept(
     evovpo: Shell, copied: str, tmp_path: Path
 ) -> None:
-    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
-        database.execute("UPDATE alembic_version SET version_num = '9999'")
-        database.commit()
+    sql(tmp_path / "copy.db", "UPDATE alembic_version SET version_num = '9999'")
     for command in (("runs",), ("show", "latest"), ("evolve", *EASY)):
         answer = evovpo(*command, "--store", copied)
         assert answer.code == 2
         assert "schema version 9999" in answer.err
-    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
-        assert database.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+    assert sql(tmp_path / "copy.db", "SELECT count(*) FROM runs") == [(1,)]
 
 
 def test_a_machine_on_which_nothing_can_be_run_is_code_3(
@@ -227,13 +210,7 @@ def test_a_machine_on_which_nothing_can_be_run_is_code_3(
 @pytest.mark.parametrize(
     ("heldout", "code", "status", "solved_heldout", "listed"),
     [
-        (
-            [{"inputs": ["b"], "output": "b!"}, {"inputs": ["c"], "output": "c"}],
-            5,
-            "memorised",
-            False,
-            "memorised",
-        ),
+        ([{"inputs": ["b"], "output": "b!"}], 5, "memorised", False, "memorised"),
         ([{"inputs": ["b"], "output": "b"}], 0, "solved", True, "solved"),
         ([], 0, "solved", None, "(unchecked)"),
     ],
@@ -247,12 +224,8 @@ def test_a_run_that_is_right_on_training_rows_alone_is_memorised_not_solved(
     solved_heldout: bool | None,
     listed: str,
 ) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "problem.toml").write_text('[problem]\nstatement = "Give the text back."\ninputs = ["text"]\n')
-    (folder / "seed.py").write_text("def solve(text):\n    return text\n")
     train = [{"inputs": ["a"], "output": "a"}, {"inputs": ["aa"], "output": "aa"}]
-    (folder / "examples.json").write_text(json.dumps({"train": train, "heldout": heldout}))
+    problem_folder(tmp_path / "mine", examples_json=json.dumps({"train": train, "heldout": heldout}))
     answer = evovpo("evolve", "mine", "--proposer", "random")
     assert (answer.code, status in answer.out) == (code, True)
     run = evovpo("runs", "--json").json[0]
@@ -269,9 +242,8 @@ def test_a_run_that_is_right_on_training_rows_alone_is_memorised_not_solved(
 def test_a_run_that_ended_before_held_out_rows_were_kept_is_not_called_checked(
     evovpo: Shell, copied: str
 ) -> None:
-    with closing(sqlite3.connect(copied.removeprefix("sqlite:///"))) as database:
-        database.execute("UPDATE run_events SET heldout_passed = NULL, heldout_total = NULL")
-        database.commit()
+    changed = "UPDATE run_events SET heldout_passed = NULL, heldout_total = NULL"
+    sql(copied.removeprefix("sqlite:///"), changed)
     row = evovpo("runs", "--store", copied, "--json").json[0]
     assert (row["status"], row["heldout"], row["solved_heldout"]) == ("solved", None, None)
     assert "(unchecked)" in evovpo("runs", "--store", copied).out
@@ -302,13 +274,9 @@ def test_show_json_holds_what_the_screen_shows(evovpo: Shell, stored: Path, tmp_
     assert (tmp_path / "here.png").is_file()
 
 
-def test_json_holds_what_all_programs_reach_together(evovpo: Shell, stored: Path) -> None:
+def test_json_holds_what_all_programs_reach_together(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
     found = evovpo("show", "latest", "--store", stored, "--no-png", "--json").json["coverage"]
     assert found[-1] == {"evaluations": found[-1]["evaluations"], "expected_best": 1.0, "hypervolume": 1.0}
-
-
-def test_no_png_writes_no_file(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
-    assert evovpo("show", "latest", "--store", stored, "--no-png").code == 0
     assert list(tmp_path.rglob("*.png")) == []
 
 
@@ -317,9 +285,7 @@ def test_a_run_that_was_killed_is_listed_and_shown_with_how_to_go_on(
 ) -> None:
     run = evovpo("runs", "--store", copied, "--json").json[0]["run"]
     assert "killed" not in evovpo("runs", "--store", copied).out
-    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
-        database.execute("DELETE FROM run_events WHERE status != 'running'")
-        database.commit()
+    sql(tmp_path / "copy.db", "DELETE FROM run_events WHERE status != 'running'")
     for command in (("runs",), ("show", run, "--no-png")):
         answer = evovpo(*command, "--store", copied)
         assert "running" in answer.out
@@ -367,9 +333,7 @@ def test_replay_verify_says_identical_and_gives_the_outcome(evovpo: Shell, store
 
 
 def test_replay_verify_notices_a_changed_row(evovpo: Shell, copied: str, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "copy.db")) as database:
-        database.execute("UPDATE rollouts SET text = 'x0' || text")
-        database.commit()
+    sql(tmp_path / "copy.db", "UPDATE rollouts SET text = 'x0' || text")
     answer = evovpo("replay", "latest", "--verify", "--store", copied, "--json")
     assert (answer.code, answer.json["identical"]) == (2, False)
     assert "rows were changed" in answer.err
@@ -380,23 +344,15 @@ def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
 
     The budgets of these runs are far larger than what is waited for, so that none can end by itself.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", "evovpo", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # Tests that run as a background job inherit that Ctrl-C is ignored, and would pass that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    assert process.stderr is not None
-    while " evaluations" not in process.stderr.readline():
-        assert process.poll() is None
-    while rows_of(url) < after_rows:
-        assert process.poll() is None
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
-    out, err = process.communicate(timeout=120)
+    with running(*arguments, start_new_session=True) as process:
+        assert process.stderr is not None
+        while " evaluations" not in process.stderr.readline():
+            assert process.poll() is None
+        while rows_of(url) < after_rows:
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)  # the whole group, as a terminal does
+        out, err = process.communicate(timeout=LONG)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     return err

@@ -42,7 +42,7 @@ def test_an_example_runs_as_printed(
 ) -> None:
     if path.stem in HERE:
         monkeypatch.chdir(tmp_path)
-        answer = run_script(path, capsys=capsys)
+        answer = run_script(path, capsys)
         assert answer.code == 0, answer.err
         assert SAID[path.stem] in answer.out
         return

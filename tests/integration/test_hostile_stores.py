@@ -1,27 +1,23 @@
 """What comes from elsewhere is asked for, not obeyed: stores, projects, checkpoints of a hostile hand."""
 
-import json
 import os
 import pwd
 import signal
-import sqlite3
-import subprocess
 import sys
 import tempfile
-import threading
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hostile_hand import KEY, add_run_with_path, hostile_checkpoint, hostile_project, spoil_store
-from openevolve_problems import LOAD, PROGRAM, write_project
+from hostile_hand import KEY, hostile_checkpoint, hostile_project, spoil_store
+from http_servers import listening
+from openevolve_problems import PROGRAM, write_project
+from running import serving
 from shell import Answer, Shell
+from sqlite_files import change_settings, sql
 from toy_runs import PROBLEM
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
@@ -66,26 +62,14 @@ def made(store_file: Path, problem: Problem, config: Config = SETTINGS, is_whole
             assert not is_whole
 
 
-def change(store_file: Path, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(store_file)) as connection, connection:
-        connection.execute(statement, values)
-
-
-def change_settings(store_file: Path, **sections: Any) -> None:
-    with closing(sqlite3.connect(store_file)) as connection, connection:
-        config = json.loads(connection.execute("SELECT config FROM runs").fetchone()[0])
-        for section, values in sections.items():
-            config[section] = config[section] | values if isinstance(values, dict) else values
-        connection.execute("UPDATE runs SET config = ?", [json.dumps(config)])
-
-
 @pytest.mark.parametrize("is_whole", [False, True])
 def test_the_scorer_of_a_store_never_runs(is_whole: bool, tmp_path: Path) -> None:
     store_file, folder, ran = tmp_path / "run.db", new_problem(tmp_path / "roots", "score"), tmp_path / "ran"
     made(store_file, load_problem(folder), is_whole=is_whole)
     hostile = tmp_path / "hostile.py"
     hostile.write_text(f"open({str(ran)!r}, 'w').close()\n" + (folder / "score.py").read_text())
-    change(store_file, "UPDATE problems SET body = json_set(body, '$.scorer_path', ?)", str(hostile))
+    statement = "UPDATE problems SET body = json_set(body, '$.scorer_path', ?)"
+    sql(store_file, statement, values=(str(hostile),))
     with Store.open(str(store_file)) as store:
         source = load_problem(folder).seeds[0].source
         assert resume("one", store, ScriptedProposer(lambda prompt, index: source)).evaluations == 4
@@ -110,38 +94,30 @@ def test_code_that_the_store_of_somebody_else_names_is_asked_for(tmp_path: Path,
         assert resume("one", store, proposer).evaluations == 4  # granted once, known from now on
 
 
-class _Server(BaseHTTPRequestHandler):
-    heard: list[dict[str, str]]
-
-    def do_GET(self) -> None:
-        self.heard.append(dict(self.headers))
-        self.send_error(404)
-
-    def do_POST(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
-def listening() -> Iterator[tuple[str, list[dict[str, str]]]]:
+def stranger() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """The address of a server of a stranger, and the headers of what it is asked."""
     heard: list[dict[str, str]] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Heard", (_Server,), {"heard": heard}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1", heard
-    server.shutdown()
-    server.server_close()
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heard.append(dict(self.headers))
+            self.send_error(404)
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+    with listening(Server) as address:
+        yield f"{address}/v1", heard
 
 
 def test_a_store_that_names_a_server_and_a_key_gets_neither(
     tmp_path: Path,
-    listening: tuple[str, list[dict[str, str]]],
+    stranger: tuple[str, list[dict[str, str]]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    evovpo: Shell,
 ) -> None:
-    (url, heard), file, run = listening, tmp_path / "run.db", Shell(capsys)
+    (url, heard), file, run = stranger, tmp_path / "run.db", evovpo
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
     made(file, PROBLEM)
     model = {"name": "m", "base_url": url, "key_variable": "AWS_SECRET_ACCESS_KEY"}
@@ -189,42 +165,30 @@ def test_an_own_run_resumes_without_a_question_and_so_do_own_changes(tmp_path: P
         assert store.run("one").status is RunStatus.EXHAUSTED
 
 
-ESCAPES = (
-    LOAD
-    + """
-import os
-
-def evaluate(program_path):
-    open(os.environ["TARGET"], "w").close()
-    return {"combined_score": 1.0}
-"""
-)
-
-
-def test_a_project_opens_nothing_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, target = Shell(capsys), tmp_path / "escaped"
+def test_a_project_opens_nothing_by_itself(tmp_path: Path, evovpo: Shell) -> None:
+    target = tmp_path / "escaped"
     asks = {"metrics.toml": 'allow = ["sandbox=off"]\n'}
-    evaluator = ESCAPES.replace('os.environ["TARGET"]', repr(str(target)))
+    evaluator = (
+        f"def evaluate(path):\n    open({str(target)!r}, 'w').close()\n    return {{'combined_score': 1.0}}\n"
+    )
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator, **asks})
     for command in (["check"], ["evolve", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]):
-        answer = run(command[0], folder, *command[1:])
+        answer = evovpo(command[0], folder, *command[1:])
         assert answer.code == 2
         assert "asks for sandbox=off" in answer.err
         assert "--allow sandbox=off" in answer.err
         assert not target.exists()
-    assert run("check", folder, "--allow", "sandbox=off").code == 0
+    assert evovpo("check", folder, "--allow", "sandbox=off").code == 0
     assert target.exists()
 
 
 def test_a_project_names_no_server_and_no_key_by_itself(
     tmp_path: Path,
-    listening: tuple[str, list[dict[str, str]]],
+    stranger: tuple[str, list[dict[str, str]]],
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    evovpo: Shell,
 ) -> None:
-    (url, heard), run = listening, Shell(capsys)
+    (url, heard), run = stranger, evovpo
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
     monkeypatch.setenv("OPENAI_API_KEY", "another")
     yaml = (
@@ -251,19 +215,18 @@ def test_a_project_names_no_server_and_no_key_by_itself(
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", ".hidden", "\x1b]52;c;aGk=\x07"])
 def test_an_id_that_is_a_path_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, evovpo: Shell
 ) -> None:
-    file, folder, run = tmp_path / "run.db", tmp_path / "a" / "b", Shell(capsys)
+    file, folder = tmp_path / "run.db", tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)
     made(file, PROBLEM, is_whole=True)
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE runs SET id = ?", [name])
-        for table in ("run_events", "prompts", "tells", "summaries", "candidates"):
-            connection.execute(f"UPDATE {table} SET run_id = ?", [name])
+    tables = ("run_events", "prompts", "tells", "summaries", "candidates", "snapshots")
+    moved = (f"UPDATE {table} SET run_id = ?" for table in tables)
+    sql(file, "UPDATE runs SET id = ?", *moved, values=(name,))
     before = set(tmp_path.rglob("*"))
-    for command in ("show", "export", "doctor"):
-        answer = run(command, "latest", "--store", file)
+    for command in ("show", "export", "replay", "resume", "doctor"):
+        answer = evovpo(command, "latest", "--store", file)
         assert answer.code == 2
         assert "\x1b" not in answer.err
         assert "expected ids of runs" in answer.err
@@ -353,7 +316,7 @@ class Hand(NamedTuple):
 @pytest.fixture
 def hand(
     tmp_path: Path,
-    listening: tuple[str, list[dict[str, str]]],
+    stranger: tuple[str, list[dict[str, str]]],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Hand]:
@@ -371,7 +334,7 @@ def hand(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     before = signal.signal(signal.SIGALRM, hangs)
     signal.alarm(500)
-    yield Hand(tmp_path / "work", tmp_path / "ran", *listening, Shell(capsys))
+    yield Hand(tmp_path / "work", tmp_path / "ran", *stranger, Shell(capsys))
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
 
@@ -383,16 +346,12 @@ def hostile_store(hand: Hand) -> Path:
     return hand.work / "run.db"
 
 
-@pytest.mark.parametrize("has_path", [False, True])
-def test_a_hostile_store_goes_through_every_command(has_path: bool, hand: Hand, hostile_store: Path) -> None:
-    if has_path:
-        add_run_with_path(hostile_store)
-    name = "../../../escaped" if has_path else "one"
+def test_a_hostile_store_goes_through_every_command(hand: Hand, hostile_store: Path) -> None:
     for command in (
         ["runs"],
         ["show", "latest", "--no-png"],
         ["show", "latest", "--out", "evovpo-out/best.py"],
-        ["show", name],
+        ["show", "one"],
         ["export", "latest", "-o", "page.html"],
         ["replay", "latest"],
         ["replay", "latest", "--verify"],
@@ -400,12 +359,12 @@ def test_a_hostile_store_goes_through_every_command(has_path: bool, hand: Hand, 
         ["resume", "latest", "--verify", "-n", "8"],
         ["doctor", "latest"],
         ["policies"],
-        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", name],
+        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", "one"],
     ):
         answer = hand.goes_through(*command, "--store", hostile_store)
-        if command[0] in ("resume", "replay") or (has_path and command[0] != "policies"):
+        if command[0] in ("resume", "replay"):
             assert answer.code == 2, command
-    assert "<script>alert" not in Path("page.html").read_text() if not has_path else True
+    assert "<script>alert" not in Path("page.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -429,7 +388,7 @@ def test_a_hostile_store_goes_through_every_command(has_path: bool, hand: Hand, 
 )
 def test_a_row_that_cannot_be_read_is_one_clear_error(change_row: str, value: object, hand: Hand) -> None:
     made(hand.work / "run.db", PROBLEM, is_whole=True)
-    change(hand.work / "run.db", change_row, value)
+    sql(hand.work / "run.db", change_row, values=(value,))
     for command in (["runs"], ["show", "latest", "--no-png"], ["replay", "latest"]):
         answer = hand.goes_through(*command, "--store", hand.work / "run.db")
         assert answer.err.count("error: ") == (answer.code == 2)
@@ -440,48 +399,31 @@ def test_a_hostile_store_is_served(hand: Hand, hostile_store: Path) -> None:
     """By the command itself, from a folder with modules that Python must not take from there."""
     pytest.importorskip("uvicorn")
     project = hostile_project(hand.work / "project", hand.ran, hand.url)
-    evovpo = Path(sys.executable).with_name("evovpo")
+    program = [Path(sys.executable).with_name("evovpo")]
     before = hand.files()
-    with subprocess.Popen(
-        [evovpo, "serve", "--port", "0", "--no-browser", "--store", hostile_store],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=project,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            url, _, token = process.stdout.readline().strip().partition("?token=")
-            headers = {"Authorization": f"Bearer {token}"} if token else {}
-            with closing(sqlite3.connect(hostile_store)) as connection:
-                program = connection.execute("SELECT id FROM programs").fetchone()[0]
-            for path, is_found in {
-                "": True,
-                "views.js": True,
-                "healthz": True,
-                "metrics": False,
-                "api/page": True,
-                "api/report": True,
-                "api/runs": True,
-                "api/runs/one": True,
-                "api/runs/one/programs": True,
-                "api/runs/one/answers": True,
-                f"api/runs/one/lineage?program={program}": True,
-                f"api/programs/{program}?run=one": True,
-                "api/policies": True,
-                "api/runs/..%2f..%2fescaped": False,
-                "..%2f..%2f..%2fetc/passwd": False,
-                "api/runs/one?a=b": False,
-            }.items():
-                request = urllib.request.Request(f"{url}{path}", headers=headers)
-                try:
-                    answer = urllib.request.urlopen(request, timeout=300)
-                except urllib.error.HTTPError as error:
-                    answer = error
-                with answer:
-                    assert answer.status in ((200,) if is_found else (400, 404)), path
-                    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
-        finally:
-            process.kill()
+    with serving(hostile_store, program=program, cwd=project) as (_, page):
+        best = sql(hostile_store, "SELECT id FROM programs")[0][0]
+        for path, is_found in {
+            "": True,
+            "views.js": True,
+            "healthz": True,
+            "metrics": False,
+            "api/page": True,
+            "api/report": True,
+            "api/runs": True,
+            "api/runs/one": True,
+            "api/runs/one/programs": True,
+            "api/runs/one/answers": True,
+            f"api/runs/one/lineage?program={best}": True,
+            f"api/programs/{best}?run=one": True,
+            "api/policies": True,
+            "api/runs/..%2f..%2fescaped": False,
+            "..%2f..%2f..%2fetc/passwd": False,
+            "api/runs/one?a=b": False,
+        }.items():
+            status, headers, _ = page.ask(path)
+            assert status in ((200,) if is_found else (400, 404)), path
+            assert headers["Content-Security-Policy"].startswith("default-src 'none'")
     hand.got_nowhere(before)
 
 

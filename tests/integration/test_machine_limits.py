@@ -11,16 +11,14 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openevolve_problems import PROGRAM, write_project
-from store_conformance import PROBLEM, RUN, append, scripted_history
+from running import LONG, Served, running, serving, wait_until
+from store_conformance import write_run
 
 from evovpo.cli.main import PARENT_VARIABLE
 from evovpo.errors import StoreError
@@ -31,8 +29,6 @@ from evovpo.types import RunStatus
 
 pytestmark = pytest.mark.slow
 
-LONG = 300
-"""Seconds, far more than anything here takes: what does not come at all fails the test."""
 SEARCH = [
     "evolve",
     "strings/phone-with-hyphens",
@@ -43,48 +39,11 @@ SEARCH = [
 ]
 
 
-@contextmanager
-def running(*arguments: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """A command in its own process, which ends with the block."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, **options}
-    with subprocess.Popen([sys.executable, "-m", "evovpo", *arguments], text=True, **options) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def url_of(process: subprocess.Popen[str]) -> tuple[str, int, str]:
-    """Return address, port and token that a serving process prints."""
-    assert process.stdout is not None
-    url, _, token = process.stdout.readline().strip().removeprefix("page: ").partition("?token=")
-    return url, int(url.rsplit(":", 1)[1].strip("/")), token
-
-
-def asked(url: str, token: str = "") -> int:
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
-    try:
-        with urllib.request.urlopen(request, timeout=LONG) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        error.close()
-        return error.code
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + LONG
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.fixture(scope="module")
 def store_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("stored") / "runs.db"
     with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 3, 60))
+        write_run(store)
     return path
 
 
@@ -94,28 +53,24 @@ def test_a_page_with_few_files_answers_beside_400_half_open_connections(store_fi
     def few_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
-    serve = ["serve", "--store", store_file, "--port", "0", "--no-browser"]
-    with running(*serve, preexec_fn=few_files) as process, ExitStack() as opened:
-        url, port, token = url_of(process)
+    with serving(store_file, preexec_fn=few_files) as (process, page), ExitStack() as opened:
         for _ in range(400):
-            client = opened.enter_context(socket.create_connection(("127.0.0.1", port), LONG))
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", page.port), LONG))
             with suppress(OSError):
                 client.sendall(b"GET / HTTP/1.1\r\nHost: ")
             assert process.poll() is None
-        assert asked(f"{url}healthz", token) == 200
-        assert asked(f"{url}api/runs/run-a", token) == 200
+        assert page.ask("healthz")[0] == page.ask("api/runs/run-a")[0] == 200
 
 
 @pytest.fixture
-def impatient(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, int]:
+def impatient(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
     """A page that waits for half a second; its server ends with this process, as threads get no signals."""
     server = pytest.importorskip("evovpo.page.page_server")
     monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.5)
     ready: queue.Queue[str] = queue.Queue()
     app = server.application(Source(str(store_file)))
     threading.Thread(target=server.serve, args=(app, "127.0.0.1", 0, None, ready.put), daemon=True).start()
-    url = ready.get(timeout=LONG)
-    return url, int(url.rsplit(":", 1)[1].strip("/"))
+    return Served(ready.get(timeout=LONG))
 
 
 REQUEST = b"GET /views.js HTTP/1.1\r\nHost: localhost\r\n"
@@ -126,8 +81,8 @@ REQUEST = b"GET /views.js HTTP/1.1\r\nHost: localhost\r\n"
     [b"", REQUEST + b"\r\n", REQUEST + b"Content-Length: 1000000\r\n\r\n"],
     ids=["first request", "second request", "body"],
 )
-def test_a_client_that_sends_its_headers_slowly_is_cut_off(before: bytes, impatient: tuple[str, int]) -> None:
-    with socket.create_connection(("127.0.0.1", impatient[1]), LONG) as client:
+def test_a_client_that_sends_its_headers_slowly_is_cut_off(before: bytes, impatient: Served) -> None:
+    with socket.create_connection(("127.0.0.1", impatient.port), LONG) as client:
         client.sendall(before)
         client.setblocking(False)
         end = time.monotonic() + LONG
@@ -139,13 +94,13 @@ def test_a_client_that_sends_its_headers_slowly_is_cut_off(before: bytes, impati
                     if not client.recv(1 << 20):
                         break
         assert time.monotonic() < end
-    assert asked(f"{impatient[0]}healthz") == 200
+    assert impatient.ask("healthz")[0] == 200
 
 
-def test_a_client_that_reads_nothing_is_cut_off(impatient: tuple[str, int]) -> None:
+def test_a_client_that_reads_nothing_is_cut_off(impatient: Served) -> None:
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", impatient[1]))
+        client.connect(("127.0.0.1", impatient.port))
         client.setblocking(False)
 
         def is_cut() -> bool:
@@ -160,8 +115,8 @@ def test_a_client_that_reads_nothing_is_cut_off(impatient: tuple[str, int]) -> N
         wait_until(is_cut)
 
 
-def test_an_unknown_program_is_not_found_and_closes_no_store(impatient: tuple[str, int]) -> None:
-    assert asked(f"{impatient[0]}api/runs/run-a/lineage?program=nope") == 404
+def test_an_unknown_program_is_not_found_and_closes_no_store(impatient: Served) -> None:
+    assert impatient.ask("api/runs/run-a/lineage?program=nope")[0] == 404
 
 
 def test_a_store_is_named_by_a_variable_too(store_file: Path) -> None:
@@ -173,7 +128,7 @@ def test_few_files_are_one_clear_error(tmp_path: Path) -> None:
     def few_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
-    with running(*SEARCH, stderr=subprocess.PIPE, cwd=tmp_path, preexec_fn=few_files) as process:
+    with running(*SEARCH, cwd=tmp_path, preexec_fn=few_files) as process:
         said = process.communicate(timeout=LONG)[1]
     assert process.returncode == 2
     assert said.count("\n") == 1
@@ -254,20 +209,10 @@ def test_an_evaluator_ends_with_a_killed_command(hiding: str, tmp_path: Path) ->
         killed_with(process, lambda _: begun.exists())
 
 
-def test_searches_of_a_killed_batch_end_with_it(tmp_path: Path) -> None:
-    file, store = tmp_path / "batch.toml", tmp_path / "runs.db"
-    file.write_text(
-        'name = "killed"\nproblems = ["strings/phone-with-hyphens"]\nevaluations = 1000000\nseeds = [0, 1]\n'
-        'proposers = ["random"]\n[settings]\nsearch.stop_when_solved = false\n'
-    )
-    with running("batch", file, "--jobs", "2", "--store", store) as process:
-        killed_with(process, lambda below: len(below) > 3 and has_proposed(store))
-
-
 def test_the_page_beside_a_killed_run_ends_with_it(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     options = ["-n", "1000000", "--serve", "--store", tmp_path / "runs.db"]
-    with running(*SEARCH, *options, stderr=subprocess.PIPE) as process:
+    with running(*SEARCH, *options) as process:
         assert process.stderr is not None
         while "page: " not in process.stderr.readline():
             assert process.poll() is None
@@ -279,8 +224,6 @@ def test_a_command_ends_with_the_process_that_it_works_for(store_file: Path) -> 
     pytest.importorskip("uvicorn")
     with subprocess.Popen(["sleep", "100000"]) as other:
         environment = {**os.environ, PARENT_VARIABLE: str(other.pid)}
-        serve = ["serve", "--store", store_file, "--port", "0", "--no-browser"]
-        with running(*serve, env=environment) as process:
-            url_of(process)
+        with serving(store_file, env=environment) as (process, _):
             other.kill()
             assert process.wait(timeout=LONG) == 1

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shell
 from openevolve.config import Config as OpenEvolveConfig
 from openevolve.config import DatabaseConfig, EvaluatorConfig, LLMConfig, LLMModelConfig
 from openevolve.controller import OpenEvolve
 from openevolve.database import ProgramDatabase
 from openevolve_problems import BETTER, LOAD, PROGRAM, numbered, write_project
+from shell import Shell
 
 from evovpo.errors import ProblemError, ReplayError
-from evovpo.integrations.import_checkpoint import import_checkpoint, imported_problem
+from evovpo.integrations.import_checkpoint import bring_in
 from evovpo.problem.openevolve.checkpoint import read_checkpoint
 from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
@@ -130,9 +130,8 @@ def test_a_folder_without_a_checkpoint_is_one_clear_error(tmp_path: Path) -> Non
 
 
 def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: Path, store: Store) -> None:
-    checkpoint = read_checkpoint(write_checkpoint(tmp_path / "packing" / "checkpoint_10"))
-    problem = imported_problem(checkpoint, None)
-    found = import_checkpoint(store, checkpoint, problem)
+    folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
+    found = bring_in(store, folder)
     assert (found.programs, found.copies, found.parents_gone, found.prompts) == (4, 1, 1, 1)
     assert found.migrants == 1
     view = read_run(store, found.run)
@@ -147,8 +146,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     with pytest.raises(ReplayError, match="imported from another system"):
         rebuild(found.run, store)
     history = list(store.history(found.run))
-    again = import_checkpoint(store, checkpoint, problem)
-    assert again == dataclasses.replace(found, is_new=False)
+    assert bring_in(store, folder) == dataclasses.replace(found, is_new=False)
     assert list(store.history(found.run)) == history
     kinds = [(event.kind, event.island) for event in history if isinstance(event, Prompt)]
     seed, mutate = PromptKind.SEED, PromptKind.MUTATE
@@ -158,8 +156,7 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
 def test_an_import_that_was_cut_off_is_completed(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = read_checkpoint(write_checkpoint(tmp_path / "checkpoint_10"))
-    problem = imported_problem(checkpoint, None)
+    folder = write_checkpoint(tmp_path / "checkpoint_10")
     add_tell = store.add_tell
     told: list[Tell] = []
 
@@ -172,24 +169,22 @@ def test_an_import_that_was_cut_off_is_completed(
     with monkeypatch.context() as patch:
         patch.setattr(store, "add_tell", failing)
         with pytest.raises(KeyboardInterrupt):
-            import_checkpoint(store, checkpoint, problem)
-    found = import_checkpoint(store, checkpoint, problem)
+            bring_in(store, folder)
+    found = bring_in(store, folder)
     assert found.is_new
     assert store.run(found.run).status is RunStatus.STOPPED
     assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 5
 
 
-def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = shell.Shell(capsys)
+def test_the_command_imports(tmp_path: Path, evovpo: Shell) -> None:
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
-    url = f"sqlite:///{tmp_path}/evovpo.db"
-    answer = command("import-openevolve", folder, "--store", url, "--json")
+    answer = evovpo("import-openevolve", folder, "--json")
     assert (answer.code, answer.json["programs"], answer.json["migrants"]) == (0, 4, 1)
     assert answer.json["is_new"]
-    shown = command("show", "latest", "--store", url, "--no-png", "--json")
+    shown = evovpo("show", "latest", "--no-png", "--json")
     assert (shown.json["problem"], shown.json["trust"], shown.json["status"]) == ("packing", "low", "stopped")
     assert shown.json["score_curve"][-1] == {"evaluations": 1, "score": 0.75}
-    refused = command("replay", "latest", "--store", url)
+    refused = evovpo("replay", "latest")
     assert refused.code == 2
     assert "cannot be replayed" in refused.err
 
@@ -254,7 +249,7 @@ def stored_programs(store: Store, run_id: str) -> Counter[tuple[str, int, str | 
 
 @pytest.mark.slow
 def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_loads_it(
-    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: Store, evovpo: Shell
 ) -> None:
     output = run_openevolve(tmp_path / "guessing")
     checkpoint = next((output / "checkpoints").iterdir())
@@ -269,31 +264,29 @@ def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_
         theirs[Program(item.code).id, islands[item.id], parent_id, metrics] += 1
     migrants = sum(item.metadata.get("migrant", False) for item in database.programs.values())
 
-    command = shell.Shell(capsys)
     imported = ("import-openevolve", output, "--store", store.name, "--json")
-    answer = command(*imported)
+    answer = evovpo(*imported)
     assert (answer.code, answer.json["migrants"]) == (0, migrants)
     assert migrants >= 3
     assert len(database.programs) > 20
     assert answer.json["programs"] + answer.json["copies"] == len(database.programs)
     assert stored_programs(store, answer.json["run"]) == theirs
     before = store.query("SELECT count(*) AS n FROM tells")
-    assert command(*imported).json == answer.json | {"is_new": False}
+    assert evovpo(*imported).json == answer.json | {"is_new": False}
     assert store.query("SELECT count(*) AS n FROM tells") == before
-    best = command("show", answer.json["run"], "--store", store.name, "--no-png", "--json").json
+    best = evovpo("show", answer.json["run"], "--store", store.name, "--no-png", "--json").json
     expected = database.get_best_program()
     assert expected is not None
     assert best["combined_score"] == expected.metrics["combined_score"]
 
 
 def test_importing_again_under_an_evaluator_whose_numbers_vary_changes_nothing(
-    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: Store, evovpo: Shell
 ) -> None:
     write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": NOISY})
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
-    command = shell.Shell(capsys)
     first, second = (
-        command("import-openevolve", folder, "--problem", tmp_path / "p", "--store", store.name, "--json")
+        evovpo("import-openevolve", folder, "--problem", tmp_path / "p", "--store", store.name, "--json")
         for _ in range(2)
     )
     assert (first.code, second.code) == (0, 0)

@@ -6,13 +6,9 @@ import gzip
 import hashlib
 import html
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,6 +24,8 @@ pytest.importorskip("starlette", reason="the page needs the extra ui")
 
 from attack_runs import ATTACKS, LONG, PROBLEM, RUN_ID, write_attacks
 from postgres import postgres_server
+from running import LONG as PATIENCE
+from running import Served, serving
 from sqlalchemy import create_engine, text
 from starlette.testclient import TestClient
 from store_conformance import PROBLEM as PHONES
@@ -40,6 +38,7 @@ from store_conformance import (
     make_step,
     make_tell,
     scripted_history,
+    write_run,
 )
 
 import evovpo
@@ -64,14 +63,7 @@ from evovpo.types import (
     Tell,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
 HISTORY = scripted_history("run-a", 3, 60)
-
-
-def write_run(store: Store) -> None:
-    store.add_problem(PHONES)
-    store.add_run(RUN)
-    append(store, "run-a", HISTORY)
 
 
 @pytest.fixture(scope="module")
@@ -135,12 +127,6 @@ def get(client: TestClient, path: str, status: int = 200) -> Any:
     answer = client.get(path)
     assert answer.status_code == status, answer.text
     return answer.json()
-
-
-def at(address: str, path: str) -> str:
-    """Return the address of a path of a page, with the token that the page's address has."""
-    page, mark, token = address.partition("?")
-    return page + path + mark + token
 
 
 # The read API
@@ -629,20 +615,12 @@ def test_the_page_never_makes_markup_of_text() -> None:
 
 
 def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:
-    command = [sys.executable, "-m", "evovpo", "serve", "--store", str(path), "--port", "0", "--no-browser"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
-            # With a token where the machine has other users.
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(\?token=\S+)?", address)
-            with urllib.request.urlopen(at(address, "api/runs/run-a"), timeout=300) as answer:
-                assert json.load(answer)["id"] == "run-a"
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=300)[0] == ""
-        finally:
-            process.kill()
+    with serving(path) as (process, page):
+        # With a token where the machine has other users.
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/(\?token=\S+)?", page.address)
+        assert json.loads(page.ask("api/runs/run-a")[2])["id"] == "run-a"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=PATIENCE) == ("", "")
     assert process.returncode == 0
 
 
@@ -652,9 +630,8 @@ def test_a_page_beside_a_batch_shows_its_report(
     file = tmp_path / "two.toml"
     file.write_text('name = "two"\nproblems = ["strings/phone-with-hyphens"]\nseeds = [0, 1]\n')
     with commands.page_beside(str(path), partial(batch_report, str(file), str(path))):
-        address = re.search(r"page: (\S+)", capfd.readouterr().err)[1]  # type: ignore[index]
-        with urllib.request.urlopen(at(address, "api/report")) as answer:
-            shown = json.load(answer)["report"]
+        page = Served(re.search(r"page: (\S+)", capfd.readouterr().err)[1])  # type: ignore[index]
+        shown = json.loads(page.ask("api/report")[2])["report"]
     assert (shown["name"], shown["ended"]) == ("two", [0, 2])
 
 

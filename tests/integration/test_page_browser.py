@@ -6,8 +6,6 @@ import re
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,9 @@ pytest.importorskip("playwright", reason="browsers are driven by playwright, of 
 from attack_runs import ATTACKS, RUN_ID, write_attacks
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
-from store_conformance import PROBLEM, RUN, append, scripted_history
+from running import running, serving
+from sqlite_files import sql
+from store_conformance import write_run
 
 from evovpo.page.export import export_html
 from evovpo.page.page_store import Source
@@ -76,9 +76,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with a finished run, a run of attacks, and a policy version."""
     path = tmp_path_factory.mktemp("page") / "runs.db"
     with Store.open(str(path)) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 3, 40))
+        write_run(store)
         write_attacks(store)
     return path
 
@@ -86,23 +84,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(stored: Path) -> Iterator[str]:
     """A server over the store."""
-    with running("serve", "--port", "0", "--no-browser", store=stored) as server:
-        assert server.stdout is not None
-        yield server.stdout.readline().strip()
-
-
-@contextlib.contextmanager
-def running(*command: str, store: Path | str) -> Iterator[subprocess.Popen[str]]:
-    """Run a command of evovpo on a store until the block ends."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    whole = [sys.executable, "-m", "evovpo", *command, "--store", str(store)]
-    with subprocess.Popen(whole, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            yield process
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=300)
-        finally:
-            process.kill()
+    with serving(stored) as (_, page):
+        yield page.address
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +226,7 @@ def test_the_page_follows_a_run_that_is_searched(stored: Path, address: str, bro
     )
     with (
         browser.new_context() as context,
-        running("evolve", problem, "-n", "100000", "--proposer", "random", store=stored) as search,
+        running("evolve", problem, "-n", "100000", "--proposer", "random", "--store", stored) as search,
     ):
         walk = Walk(context.new_page(), address)
         walk.open(f"runs?problem={problem}")
@@ -300,17 +283,15 @@ def test_the_page_says_that_a_store_is_gone_and_goes_on_when_it_is_back(
 ) -> None:
     path, made = tmp_path / "runs.db", tmp_path / "made.db"
     with (
-        running("serve", "--port", "0", "--no-browser", store=f"sqlite:///{path}?timeout=60") as server,
+        serving(f"sqlite:///{path}?timeout=60") as (_, served),
         browser.new_context() as context,
     ):
-        assert server.stdout is not None
         page = context.new_page()
-        page.goto(server.stdout.readline().strip())
+        page.goto(served.address)
         page.wait_for_selector("#fault:has-text('there is no such store')", timeout=PATIENCE_MS)
         with Store.open(str(made)) as store:
             store.add_policy_version(PolicyVersion(0, None, "built-in"))
-        with contextlib.closing(sqlite3.connect(made)) as connection:
-            connection.execute("PRAGMA journal_mode=DELETE")  # readers wait for whoever writes
+        sql(made, "PRAGMA journal_mode=DELETE")  # readers wait for whoever writes
         made.rename(path)
         page.wait_for_selector("text=No run yet.", timeout=PATIENCE_MS)
         assert page.locator("#fault").is_hidden()

@@ -5,14 +5,8 @@ Every test ends with the store as it was, so that the server that all share has 
 
 import contextlib
 import json
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,38 +17,15 @@ import pytest
 pytest.importorskip("starlette", reason="the page needs the extra ui")
 
 from postgres import postgres_server
+from running import Served, serving
 from sqlalchemy import create_engine, text
+from sqlite_files import sql
 from starlette.testclient import TestClient
-from store_conformance import PROBLEM, RUN, append, scripted_history
+from store_conformance import RUN, write_run
 
 from evovpo.page.page_server import application
 from evovpo.page.page_store import Source
 from evovpo.store import Store
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def write_run(url: str) -> None:
-    with Store.open(url) as store:
-        store.add_problem(PROBLEM)
-        store.add_run(RUN)
-        append(store, "run-a", scripted_history("run-a", 3, 60))
-
-
-@contextlib.contextmanager
-def serving(url: str) -> Iterator[str]:
-    """Give the address of a server over a store."""
-    command = [sys.executable, "-m", "evovpo", "serve", "--store", url, "--port", "0", "--no-browser"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
-            process.send_signal(signal.SIGINT)
-            assert process.communicate(timeout=300)[0] == ""
-            assert process.returncode == 0
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -67,16 +38,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with one run, whose readers wait for whoever writes: to be copied, never changed."""
     found = tmp_path_factory.mktemp("whole") / "runs.db"
-    write_run(str(found))
-    with contextlib.closing(sqlite3.connect(found)) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE")
+    with Store.open(str(found)) as store:
+        write_run(store)
+    sql(found, "PRAGMA journal_mode=DELETE")
     return found
 
 
 @pytest.fixture(scope="module")
-def address(path: Path, whole: Path) -> Iterator[str]:
+def address(path: Path, whole: Path) -> Iterator[Served]:
     """A server that was there before its store."""
-    with serving(f"sqlite:///{path}?timeout=0.2") as found:
+    with serving(f"sqlite:///{path}?timeout=0.2") as (_, found):
         assert "there is no such store" in fault(found)
         assert "there is no such store" in fault(found, what="runs")
         shutil.copy(whole, path)
@@ -84,28 +55,20 @@ def address(path: Path, whole: Path) -> Iterator[str]:
         yield found
 
 
-def ask(address: str, what: str = "runs/run-a") -> tuple[int, Any]:
+def ask(address: Served, what: str = "runs/run-a") -> tuple[int, Any]:
     """Return the status and the body of an answer."""
-    try:
-        base, mark, token = address.partition("?token=")
-        asked = urllib.request.Request(
-            f"{base}api/{what}", headers={"Authorization": f"Bearer {token}"} if mark else {}
-        )
-        with urllib.request.urlopen(asked, timeout=300) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    status, _, body = address.ask(f"api/{what}")
+    return status, json.loads(body)
 
 
-def fault(address: str, status: int = 503, what: str = "runs/run-a") -> str:
+def fault(address: Served, status: int = 503, what: str = "runs/run-a") -> str:
     """Return what an answer says that is a fault."""
     found, body = ask(address, what)
     assert found == status, body
     return str(body["error"])
 
 
-def assert_well(address: str) -> None:
+def assert_well(address: Served) -> None:
     status, run = ask(address)
     assert status == 200, run
     assert (run["id"], run["read"]) == ("run-a", [60, 60])
@@ -113,7 +76,7 @@ def assert_well(address: str) -> None:
 
 
 def test_a_store_that_disappears_is_missed_and_read_again_when_it_is_back(
-    address: str, path: Path, whole: Path
+    address: Served, path: Path, whole: Path
 ) -> None:
     assert_well(address)
     path.unlink()
@@ -124,7 +87,7 @@ def test_a_store_that_disappears_is_missed_and_read_again_when_it_is_back(
 
 
 def test_a_store_that_was_replaced_is_read_anew(
-    address: str, path: Path, whole: Path, tmp_path: Path
+    address: Served, path: Path, whole: Path, tmp_path: Path
 ) -> None:
     assert_well(address)
     Store.open(str(tmp_path / "other.db")).close()
@@ -136,11 +99,10 @@ def test_a_store_that_was_replaced_is_read_anew(
 
 
 def test_a_store_of_a_newer_version_is_named_until_the_old_one_is_back(
-    address: str, path: Path, whole: Path, tmp_path: Path
+    address: Served, path: Path, whole: Path, tmp_path: Path
 ) -> None:
     newer = shutil.copy(whole, tmp_path / "newer.db")
-    with contextlib.closing(sqlite3.connect(newer)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    sql(newer, "UPDATE alembic_version SET version_num = '9999'")
     newer.rename(path)
     assert "schema version 9999" in fault(address)
     assert "install the evovpo that wrote it" in fault(address, what="policies")
@@ -150,7 +112,7 @@ def test_a_store_of_a_newer_version_is_named_until_the_old_one_is_back(
 
 @pytest.mark.parametrize("part", [0.0, 0.02, 0.4, 0.9])
 def test_a_store_of_which_only_a_part_is_there_is_a_fault_until_all_is(
-    address: str, path: Path, whole: Path, part: float
+    address: Served, path: Path, whole: Path, part: float
 ) -> None:
     content = whole.read_bytes()
     assert_well(address)
@@ -164,14 +126,14 @@ def test_a_store_of_which_only_a_part_is_there_is_a_fault_until_all_is(
     assert_well(address)
 
 
-def test_a_file_of_something_else_is_said_to_be_one(address: str, path: Path, whole: Path) -> None:
+def test_a_file_of_something_else_is_said_to_be_one(address: Served, path: Path, whole: Path) -> None:
     path.write_text("no database at all, but long enough to be taken for one" * 20)
     assert "holds something else" in fault(address)
     shutil.copy(whole, path)
     assert_well(address)
 
 
-def test_a_locked_store_is_said_to_be_locked_and_read_once_it_is_free(address: str, path: Path) -> None:
+def test_a_locked_store_is_said_to_be_locked_and_read_once_it_is_free(address: Served, path: Path) -> None:
     assert_well(address)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
@@ -180,13 +142,15 @@ def test_a_locked_store_is_said_to_be_locked_and_read_once_it_is_free(address: s
     assert_well(address)
 
 
-def test_a_run_that_is_deleted_is_not_found_and_the_others_are(address: str, path: Path, whole: Path) -> None:
+def test_a_run_that_is_deleted_is_not_found_and_the_others_are(
+    address: Served, path: Path, whole: Path
+) -> None:
     with Store.open(str(path)) as store:
         store.add_run(replace(RUN, id="other"))
     assert ask(address)[0] == 200
-    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        for table in ("runs", "run_events", "candidates", "tells", "prompts"):
-            connection.execute(f"DELETE FROM {table} WHERE {'id' if table == 'runs' else 'run_id'} = 'run-a'")
+    tables = ("run_events", "candidates", "tells", "prompts")
+    parts = (f"DELETE FROM {table} WHERE run_id = 'run-a'" for table in tables)
+    sql(path, "DELETE FROM runs WHERE id = 'run-a'", *parts)
     for what in ("", "/programs", "/lineage"):
         assert "no run run-a is stored" in fault(address, 404, f"runs/run-a{what}")
     assert [run["id"] for run in ask(address, "runs")[1]["runs"]] == ["other"]
@@ -198,9 +162,10 @@ def test_a_run_that_is_deleted_is_not_found_and_the_others_are(address: str, pat
 def test_a_database_server_that_is_slow_locked_or_away_is_a_fault_until_it_answers() -> None:
     with postgres_server() as databases:
         url = databases.format("postgres")
-        write_run(url)
+        with Store.open(url) as store:
+            write_run(store)
         engine = create_engine(url)
-        with serving(f"{url}&options=-c statement_timeout=200") as address:
+        with serving(f"{url}&options=-c statement_timeout=200") as (_, address):
             assert_well(address)
             with engine.connect() as holder:
                 holder.execute(text("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE"))

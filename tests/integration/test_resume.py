@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -89,7 +90,7 @@ def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
     rng = Random(seed)
     moments = [rng.randint(1, ticks // 6) for _ in range(10)]
     crashed, printed = crash(tmp_path, moments)
-    assert printed["ends"] == ["killed"] * 10
+    assert printed["ends"] == [-signal.SIGKILL] * 10
     assert population(rebuilt(crashed)) == population(rebuilt(database))
     best, expected = rebuilt(crashed).best, rebuilt(database).best
     assert best is not None
@@ -114,7 +115,7 @@ def test_a_kill_at_every_moment_of_one_group_changes_nothing(tmp_path: Path, who
     # Every process lives three ticks more than the one before: asks, judging, transactions and commits.
     database, _ = whole
     crashed, printed = crash(tmp_path, [60 + 3 * number for number in range(10)])
-    assert printed["ends"] == ["killed"] * 10
+    assert printed["ends"] == [-signal.SIGKILL] * 10
     assert what_happened(crashed) == what_happened(database)
 
 

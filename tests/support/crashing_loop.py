@@ -9,12 +9,11 @@ as JSON, how the processes ended, the ticks of the last one and what the loop ca
 
 import hashlib
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from clock import Clock
+from clock import Clock, killed_at
 from sqlalchemy import Engine, event
 
 from evovpo.config import Config, ProposerConfig, SandboxConfig, SearchConfig, StoreConfig
@@ -92,21 +91,8 @@ def state(folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Command line; see the module's docstring."""
     folder = Path(sys.argv[1])
-    ticks = [int(tick) for tick in sys.argv[2].split(",") if tick]
-    ends = []
-    for last in [*ticks, None]:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            took = work(folder, last)
-            os.write(writing, str(took).encode())
-            os._exit(0)
-        os.close(writing)
-        _, status = os.waitpid(child, 0)
-        took_text = os.read(reading, 100).decode()
-        os.close(reading)
-        ends.append(os.waitstatus_to_exitcode(status))
-    print(json.dumps({"ends": ends, "ticks": int(took_text or 0), "state": state(folder)}))
+    found = killed_at(sys.argv[2], lambda last: work(folder, last))
+    print(json.dumps({**found, "state": state(folder)}))
 
 
 if __name__ == "__main__":

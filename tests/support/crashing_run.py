@@ -9,12 +9,11 @@ appended to the file ACKNOWLEDGED. Prints, as JSON, how the processes ended and 
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clock import Clock
+from clock import Clock, killed_at
 from sqlalchemy import Engine, event
 from toy_runs import HARD, toy_script
 
@@ -71,15 +70,7 @@ def work(database: str, acknowledged: Path, last: int | None) -> int:
 def main() -> None:
     """Run the processes one after the other."""
     database, acknowledged, ticks = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-    ends: list[str] = []
-    for last in [int(tick) for tick in ticks.split(",") if tick]:
-        child = os.fork()
-        if child == 0:
-            work(database, acknowledged, last)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        ends.append("killed" if os.WIFSIGNALED(status) else "ended")
-    print(json.dumps({"ends": ends, "ticks": work(database, acknowledged, None)}))
+    print(json.dumps(killed_at(ticks, lambda last: work(database, acknowledged, last))))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import torch
+from http_servers import listening
 
 from evovpo.proposers.local import load_model
 from evovpo.proposers.sampler import SampleRequest, Weights, sample
@@ -349,16 +350,8 @@ def serve(server: FakeServer) -> Iterator[str]:
             except ConnectionError:
                 pass  # the client did not wait
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{http.server_address[1]}/v1"
-    finally:
-        server.gate.set()
-        http.shutdown()
-        http.server_close()
-        thread.join()
+    with listening(Handler) as address:
+        try:
+            yield f"{address}/v1"
+        finally:
+            server.gate.set()

@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from openevolve_problems import PROGRAM, write_project
+from sqlite_files import change_settings, sql
 
 STEERS = '\x1b]52;c;aGk=\x07\x1b[2J<script>alert(1)</script>=HYPERLINK("http://far")'
 KEY = "AWS_SECRET_ACCESS_KEY"
@@ -75,21 +74,9 @@ def spoil_store(file: Path, folder: Path, ran: Path, url: str) -> None:
             (pickle.dumps(_Runs(ran)),),
         ),
     ]
-    with closing(sqlite3.connect(file)) as connection, connection:
-        config = json.loads(connection.execute("SELECT config FROM runs").fetchone()[0])
-        for section, values in settings.items():
-            config[section] |= values
-        connection.execute("UPDATE runs SET config = ?", [json.dumps(config | {"models": [model]})])
-        for statement, values in changes:
-            connection.execute(statement, values)
-
-
-def add_run_with_path(file: Path) -> None:
-    """Give the run of a store an id that is a path."""
-    with closing(sqlite3.connect(file)) as connection, connection:
-        for table in ("runs", "run_events", "prompts", "tells", "summaries", "candidates", "snapshots"):
-            column = "id" if table == "runs" else "run_id"
-            connection.execute(f"UPDATE {table} SET {column} = '../../../escaped'")
+    change_settings(file, **settings, models=[model])
+    for statement, values in changes:
+        sql(file, statement, values=values)
 
 
 def hostile_project(folder: Path, ran: Path, url: str) -> Path:

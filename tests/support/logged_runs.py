@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from judging import evaluation
 from tiny_models import write_tiny_folder
 
 from evovpo.config import Config, PromptConfig, ProposerConfig
@@ -14,7 +15,6 @@ from evovpo.proposers.sampler import Completion, sample
 from evovpo.store import Store
 from evovpo.types import (
     Candidate,
-    Evaluation,
     JudgedCandidate,
     Message,
     Objective,
@@ -29,7 +29,6 @@ from evovpo.types import (
     Run,
     RunStatus,
     Sampling,
-    Status,
     Tell,
     content_id,
 )
@@ -120,15 +119,6 @@ def judged(rollout: Rollout, completion: Completion, answers: int, judge: Judge)
         span = (edges[slot], edges[slot + 1])
         program = Program(f"{rollout.id} {slot}")
         rewards = judge(tokens[slice(*span)], Random(program.id))
-        evaluation = Evaluation(
-            program_id=program.id,
-            problem_version=PROBLEM.version,
-            status=Status.SANDBOX_ERROR if rewards is None else Status.OK,
-            rewards=rewards,
-            feedback="",
-            seconds=0.0,
-            isolation="none",
-        )
         candidate = Candidate(
             id=content_id(rollout.id, str(slot)),
             prompt_id=rollout.prompt_id,
@@ -139,7 +129,7 @@ def judged(rollout: Rollout, completion: Completion, answers: int, judge: Judge)
             token_span=span,
             parents=(),
         )
-        slots.append(JudgedCandidate(candidate, evaluation, True))
+        slots.append(JudgedCandidate(candidate, evaluation(program.id, PROBLEM.version, rewards), True))
     return Tell(rollout.prompt_id, rollout, tuple(slots))
 
 

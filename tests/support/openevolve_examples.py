@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from openevolve.config import EvaluatorConfig
 from openevolve.evaluator import Evaluator
-from openevolve_problems import LOAD, PROGRAM, numbered
+from openevolve_problems import PROGRAM, loading, numbered
 from shell import Shell
 
 from evovpo.runs.replay import verify
@@ -23,36 +23,31 @@ from evovpo.types import Json, Prompt
 
 EXAMPLES: dict[str, dict[str, str]] = {
     # A cost to be minimised and a time beside the score: both fall where the score rises, and the other way.
-    "costs": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+    "costs": loading(
+        """
 def evaluate(program_path):
     value = _load(program_path).guess()
     c1 = 1.5 + (value - 3) ** 2
     return {"c1": c1, "eval_time": value / 10, "combined_score": 1 / c1, "validity": True}
-""",
-    },
+"""
+    ),
     # A feature of the grid that grows where the score falls.
-    "features": {
-        "initial_program.py": PROGRAM,
+    "features": loading(
+        """
+def evaluate(program_path):
+    value = _load(program_path).guess()
+    return {"radius_variance": value**2, "combined_score": -abs(value - 2), "note": "packed"}
+"""
+    )
+    | {
         "config.yaml": """
 database:
   feature_dimensions: [radius_variance, complexity]
   feature_bins: 5
-""",
-        "evaluator.py": LOAD
-        + """
-def evaluate(program_path):
-    value = _load(program_path).guess()
-    return {"radius_variance": value**2, "combined_score": -abs(value - 2), "note": "packed"}
-""",
+"""
     },
-    "cascade": {
-        "initial_program.py": PROGRAM,
-        "config.yaml": "evaluator: {cascade_evaluation: true, cascade_thresholds: [0.5]}\n",
-        "evaluator.py": LOAD
-        + """
+    "cascade": loading(
+        """
 def evaluate_stage1(program_path):
     value = _load(program_path).guess()
     return {"runs": 1.0, "combined_score": value / 4}
@@ -63,28 +58,25 @@ def evaluate_stage2(program_path):
 
 def evaluate(program_path):
     return evaluate_stage2(program_path)
-""",
-    },
+"""
+    )
+    | {"config.yaml": "evaluator: {cascade_evaluation: true, cascade_thresholds: [0.5]}\n"},
     # No combined_score: OpenEvolve ranks by the mean of what is no feature dimension.
-    "mean": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+    "mean": loading(
+        """
 def evaluate(program_path):
     value = _load(program_path).guess()
     return {"accuracy": 1 - abs(value - 2.5) / 10, "speed": value / 100, "complexity": 50 * value, "ok": True}
-""",
-    },
+"""
+    ),
     # A number that is always the same, and scores so large that bounded rewards no longer tell them apart.
-    "constant": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+    "constant": loading(
+        """
 def evaluate(program_path):
     value = _load(program_path).guess()
     return {"i": 3, "combined_score": 1e15 - abs(value - 5)}
-""",
-    },
+"""
+    ),
 }
 """Files of a project by its shape."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from http_servers import listening
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
@@ -44,12 +45,16 @@ def evaluate(program_path):
 """
 )
 
+
+def loading(evaluator: str, imports: str = "") -> dict[str, str]:
+    """Return the files of a project whose evaluator begins with `LOAD`."""
+    return {"initial_program.py": PROGRAM, "evaluator.py": imports + LOAD + evaluator}
+
+
 SHAPES: dict[str, dict[str, str]] = {
     "plain": {"initial_program.py": PROGRAM, "evaluator.py": PLAIN},
-    "cascade": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+    "cascade": loading(
+        """
 def evaluate_stage1(program_path):
     value = _load(program_path).guess()
     return {"runs": 1.0, "combined_score": value / 4}
@@ -60,23 +65,18 @@ def evaluate_stage2(program_path):
 
 def evaluate(program_path):
     return {"never": "called"}
-""",
-        "config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n",
-    },
-    "async": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": LOAD
-        + """
+"""
+    )
+    | {"config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n"},
+    "async": loading(
+        """
 async def evaluate(program_path):
     value = _load(program_path).guess()
     return {"near": max(0.0, 1 - abs(4 - value) / 4), "large": value}
-""",
-    },
-    "result": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": "from openevolve.evaluation_result import EvaluationResult\n"
-        + LOAD
-        + """
+"""
+    ),
+    "result": loading(
+        """
 def evaluate(program_path):
     value = _load(program_path).guess()
     return EvaluationResult(
@@ -84,7 +84,8 @@ def evaluate(program_path):
         artifacts={"advice": f"{value} is too small", "raw": b"bytes"},
     )
 """,
-    },
+        imports="from openevolve.evaluation_result import EvaluationResult\n",
+    ),
     "sibling": {
         "initial_program.py": PROGRAM,
         "wanted.py": "WANTED = 4\n",
@@ -263,15 +264,5 @@ def answered(choose: Callable[[dict[str, Any]], list[str]]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *arguments: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with listening(Handler) as address:
+        yield f"{address}/v1"

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from toy_runs import judged_reply
+from judging import evaluation, judged
 
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import Answer, PromptRequest
@@ -93,15 +93,9 @@ def judge(program: Program) -> Evaluation:
     """Return the rewards that a program begins with; one that is no numbers fails."""
     fails = program.source.startswith("fail")
     rewards = (0.0, 0.0) if fails else tuple(map(float, program.source.split()[:2]))
-    return Evaluation(
-        program_id=program.id,
-        problem_version=PLAIN.version,
-        status=Status.ERROR if fails else Status.OK,
-        rewards=rewards,
-        feedback=f"{program.source} went wrong" if fails else "",
-        seconds=0.0,
-        isolation="none",
-    )
+    status = Status.ERROR if fails else Status.OK
+    feedback = f"{program.source} went wrong" if fails else ""
+    return evaluation(program.id, PLAIN.version, rewards, status, feedback=feedback)
 
 
 def random_text(rng: Random) -> str:
@@ -140,14 +134,14 @@ class PlainLoop:
         assert prompt is not None
         self.history.append(prompt)
         if prompt.kind is PromptKind.SEED:
-            self._apply(judged_reply(self.search, prompt, None, judge))
+            self._apply(judged(self.search, prompt, None, judge))
             return self.ask()
         return prompt
 
     def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
         """Tell one completion."""
         rollout = text_rollout(prompt, index, text, Sampling())
-        return self._apply(judged_reply(self.search, prompt, rollout, judge))
+        return self._apply(judged(self.search, prompt, rollout, judge))
 
     def step(self, *texts: str) -> Prompt:
         """Ask, and tell a group of completions."""

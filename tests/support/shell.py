@@ -38,11 +38,11 @@ class Shell:
         return Answer(int(ended.value.code or 0), *self._capsys.readouterr())
 
 
-def run_script(path: Path, *arguments: str | Path, capsys: pytest.CaptureFixture[str]) -> Answer:
+def run_script(path: Path, capsys: pytest.CaptureFixture[str]) -> Answer:
     """Run a script in this process, as Python runs it; its warnings are printed and no errors."""
     code = 0
     with (
-        mock.patch.object(sys, "argv", [str(path), *map(str, arguments)]),
+        mock.patch.object(sys, "argv", [str(path)]),
         mock.patch.object(sys, "path", [str(path.parent), *sys.path]),
         warnings.catch_warnings(),
     ):

@@ -309,6 +309,13 @@ def append(store: Store, run: str, history: Sequence[Prompt | Tell], tells_befor
             order += 1
 
 
+def write_run(store: Store) -> None:
+    """Store the problem, and the run with 60 tells."""
+    store.add_problem(PROBLEM)
+    store.add_run(RUN)
+    append(store, "run-a", scripted_history("run-a", 3, 60))
+
+
 def told(
     store: Store, *replies: Sequence[tuple[str, Evaluation | None]], rollouts: int = 2, answers: int = 3
 ) -> list[Prompt | Tell]:

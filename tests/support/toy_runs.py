@@ -5,6 +5,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from random import Random
 
+import judging
+
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat
@@ -14,7 +16,6 @@ from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import text_rollout
 from evovpo.proposers.scripted import ScriptedProposer
-from evovpo.runs.group import GroupJudge
 from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState
@@ -27,10 +28,9 @@ from evovpo.types import (
     Problem,
     Program,
     Prompt,
-    Rewards,
     Rollout,
+    Rewards,
     Sampling,
-    Status,
     Tell,
     content_id,
 )
@@ -100,24 +100,7 @@ def member(text: str, rewards: Sequence[float], order: int = 0) -> Member:
 
 def evaluation(text: str, rewards: Sequence[float] | None, version: str = "names-1") -> Evaluation:
     """Return a judgement; without rewards it is a sandbox fault."""
-    return Evaluation(
-        program_id=content_id(text),
-        problem_version=version,
-        status=Status.SANDBOX_ERROR if rewards is None else Status.OK,
-        rewards=None if rewards is None else tuple(map(float, rewards)),
-        feedback="",
-        seconds=0.0,
-        isolation="none",
-    )
-
-
-def judged_reply(
-    search: SearchState, prompt: Prompt, rollout: Rollout | None, judge: Callable[[Program], Evaluation]
-) -> Tell:
-    """Return the judged reply of a model, or to a ticket that carries its programs, without any waiting."""
-    group = GroupJudge(search, judge)
-    (tell,) = group.tells(prompt, [rollout], group.find_at_once(prompt, [rollout]))
-    return tell
+    return judging.evaluation(content_id(text), version, rewards)
 
 
 class Loop:
@@ -157,11 +140,11 @@ class Loop:
     def reply(self, prompt: Prompt, index: int, texts: Sequence[str]) -> Tell:
         """Return the judged reply of a model that wrote these expressions, as the search stands now."""
         rollout = text_rollout(prompt, index, "⟦sep⟧".join(texts) + "⟦end⟧", Sampling())
-        return judged_reply(self.search, prompt, rollout, self._count)
+        return judging.judged(self.search, prompt, rollout, self._noted)
 
     def proposals(self, prompt: Prompt) -> Tell:
         """Return the judged reply to a seed or join ticket."""
-        return judged_reply(self.search, prompt, None, self._count)
+        return judging.judged(self.search, prompt, None, self._noted)
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Tell a reply and keep what became of it."""
@@ -188,7 +171,7 @@ class Loop:
         while self.step(write):
             pass
 
-    def _count(self, program: Program) -> Evaluation:
+    def _noted(self, program: Program) -> Evaluation:
         self.judged.append(program.source)
         return self._judge(program.source)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from shell import Shell
 from toy_runs import PROBLEM
 
 from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
@@ -28,7 +29,6 @@ from evovpo.analysis.doctor.sample_figures import (
 )
 from evovpo.analysis.grouping import Floats, group_rewards
 from evovpo.builtin.chain import join_chain
-from evovpo.cli import main
 from evovpo.config import Config
 from evovpo.config_values import toml_value
 from evovpo.errors import EvovpoError, ProblemError, StoreError
@@ -516,35 +516,22 @@ def test_a_target_that_is_nothing_is_named_with_both_readings(
         examine()
 
 
-def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as ended:
-        main(["doctor", *arguments])
-    return int(ended.value.code or 0), *capsys.readouterr()
-
-
 @pytest.mark.slow
-def test_the_command_samples_a_problem_once_and_then_reads_its_run(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    small = ("--set", "proposer.name=random", "--set", "search.evaluations=48", "--json")
-    code, out, _ = command(capsys, "strings/file-extension", *small)
-    first: dict[str, Any] = json.loads(out.splitlines()[-1])
-    assert (code, len(out.splitlines())) == (0, 1)
+def test_the_command_samples_a_problem_once_and_then_reads_its_run(evovpo: Shell) -> None:
+    sampled = ("doctor", "strings/file-extension", "--set", "proposer.name=random")
+    sampled = (*sampled, "--set", "search.evaluations=48", "--json")
+    answer = evovpo(*sampled)
+    first: dict[str, Any] = answer.json
+    assert (answer.code, len(answer.out.splitlines())) == (0, 1)
     assert (first["is_new_run"], first["answers"], first["answers_per_chain"]) == (True, 48, 3)
     assert first["prompts"] == 2
-    second = json.loads(command(capsys, "strings/file-extension", *small)[1].splitlines()[-1])
-    assert second == first | {"is_new_run": False}
-    code, out, _ = command(capsys, first["run"][:6])
-    assert code == 0
-    assert first["run"] in out
+    assert evovpo(*sampled).json == first | {"is_new_run": False}
+    shown = evovpo("doctor", first["run"][:6])
+    assert (shown.code, first["run"] in shown.out) == (0, True)
 
 
-def test_the_command_makes_no_store_for_a_run_that_cannot_be(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert command(capsys, "latest")[0] == command(capsys, "strings/nothing")[0] == 2
+def test_the_command_makes_no_store_for_a_run_that_cannot_be(evovpo: Shell, tmp_path: Path) -> None:
+    assert evovpo("doctor", "latest").code == evovpo("doctor", "strings/nothing").code == 2
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,13 +1,13 @@
 """Bodies, files and names from elsewhere have limits, and say nothing that they should not."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from http_servers import listening
 from rich.console import Console
 
 from evovpo import trust
@@ -25,14 +25,8 @@ def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]
         def do_GET(self) -> None:
             answer(self)
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with listening(Handler) as url:
+        yield url
 
 
 def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:

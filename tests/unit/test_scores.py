@@ -3,9 +3,9 @@
 import dataclasses
 import math
 
+import judging
 import pytest
 from plain_search import PLAIN, PlainFormat
-from toy_runs import judged_reply
 
 from evovpo.analysis.scores import NO_SCORE, Scored, compared, only_failures, score_of
 from evovpo.config import SearchConfig
@@ -52,7 +52,7 @@ def told(problem: Problem, *scores: float, **settings: object) -> SearchState:
     def judge(program: Program) -> Evaluation:
         return judged(program, combined_score=scores[programs.index(program)])
 
-    search.tell(judged_reply(search, prompt, None, judge))
+    search.tell(judging.judged(search, prompt, None, judge))
     return search
 
 

@@ -4,8 +4,8 @@ import dataclasses
 from random import Random
 
 import pytest
+from judging import judged
 from plain_search import PLAIN, PlainFormat
-from toy_runs import judged_reply
 
 from evovpo.config import SearchConfig
 from evovpo.proposers import text_rollout
@@ -51,12 +51,12 @@ def test_a_search_with_a_feature_finds_the_higher_of_two_peaks(seed: int) -> Non
     rng = Random(seed)
     first = search.ask()
     assert first is not None
-    search.tell(judged_reply(search, first, None, judge))
+    search.tell(judged(search, first, None, judge))
     while (prompt := search.ask()) is not None:
         parent = search.programs[prompt.parent_id or PEAKS.seeds[0].id].program
         text = f"{float(parent.source) + rng.uniform(-2.0, 5.0):.3f}"
         reply = text_rollout(prompt, 0, text, Sampling())
-        search.tell(judged_reply(search, prompt, reply, judge))
+        search.tell(judged(search, prompt, reply, judge))
     assert search.best is not None
     assert float(search.best.program.source) >= 13
     assert search.proposed == 150

@@ -58,7 +58,7 @@ class _Format:
 
 
 @dataclass
-class _OpenSearch:
+class _MazeSearch:
     """The search of one maze."""
 
     maze: Maze
@@ -111,7 +111,7 @@ def search_mazes(
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
     running = [
-        _OpenSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", task_seed(seed, number)))
+        _MazeSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", task_seed(seed, number)))
         for number, maze in enumerate(mazes)
     ]
     while prompts := [(one, prompt) for one in running if (prompt := one.search.ask()) is not None]:

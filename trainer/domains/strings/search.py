@@ -4,9 +4,7 @@ A search ends with the first program that is right on all training rows, or with
 solved if the answer, shortened as at the end of a run, is right on its held-out rows too.
 """
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +22,7 @@ from trainer.domains.task_search import AT_ONCE, Searched, TaskSearch, task_seed
 
 
 @dataclass
-class _OpenSearch:
+class _StringSearch:
     """The search of one task."""
 
     search: SearchState
@@ -35,7 +33,7 @@ class _OpenSearch:
 
     def tell(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> None:
         """Judge the replies to a ticket, None to one that carries its programs, and tell them."""
-        found = asyncio.run(self.judge.find(prompt, rollouts))
+        found = self.judge.find_at_once(prompt, rollouts)
         for tell in self.judge.tells(prompt, rollouts, found):
             self.search.tell(tell)
             if prompt.kind is PromptKind.SHORTEN:
@@ -63,31 +61,30 @@ def search_strings(
     config = SearchConfig(evaluations=how.evaluations, rollouts=how.rollouts, joins=how.joins)
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
-    with ThreadPoolExecutor(1) as pool:
-        running = []
-        for number, task in enumerate(tasks):
-            name, own = f"strings {number}", task_seed(seed, number)
-            search = SearchState(task, config, ExpressionFormat(task), name, own, join_language(task))
-            evaluator = Evaluator(task, domain.sandbox)
-            running.append(_OpenSearch(search, GroupJudge(search, evaluator.evaluate, pool, {}), evaluator))
-        open_ones = running
-        while asked := [
-            (one, prompt)
-            for one in open_ones
-            if not one.search.is_solved and (prompt := one.search.ask()) is not None
-        ]:
-            open_ones = [one for one, _ in asked]
-            for first in range(0, len(asked), AT_ONCE):
-                part = asked[first : first + AT_ONCE]
-                of_model = [(one, prompt) for one, prompt in part if prompt.has_model]
-                requests = [_request(domain, prompt, how) for _, prompt in of_model]
-                for (one, prompt), found in zip(of_model, sample(weights, requests, end_ids), strict=True):
-                    one.tokens += sum(len(completion.token_ids) for completion in found)
-                    one.tell(prompt, [_rollout(domain, prompt, *reply) for reply in enumerate(found)])
-                for one, prompt in part:
-                    if not prompt.has_model:
-                        one.tell(prompt, [None])
-        return [one.searched() for one in running]
+    running = []
+    for number, task in enumerate(tasks):
+        name, own = f"strings {number}", task_seed(seed, number)
+        search = SearchState(task, config, ExpressionFormat(task), name, own, join_language(task))
+        evaluator = Evaluator(task, domain.sandbox)
+        running.append(_StringSearch(search, GroupJudge(search, evaluator.evaluate), evaluator))
+    open_ones = running
+    while asked := [
+        (one, prompt)
+        for one in open_ones
+        if not one.search.is_solved and (prompt := one.search.ask()) is not None
+    ]:
+        open_ones = [one for one, _ in asked]
+        for first in range(0, len(asked), AT_ONCE):
+            part = asked[first : first + AT_ONCE]
+            of_model = [(one, prompt) for one, prompt in part if prompt.has_model]
+            requests = [_request(domain, prompt, how) for _, prompt in of_model]
+            for (one, prompt), found in zip(of_model, sample(weights, requests, end_ids), strict=True):
+                one.tokens += sum(len(completion.token_ids) for completion in found)
+                one.tell(prompt, [_rollout(domain, prompt, *reply) for reply in enumerate(found)])
+            for one, prompt in part:
+                if not prompt.has_model:
+                    one.tell(prompt, [None])
+    return [one.searched() for one in running]
 
 
 def _request(domain: StringFamily, prompt: Prompt, how: TaskSearch) -> SampleRequest:
