@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from shell import Shell
 
 from evovpo.sandbox.probe import Level, probe
 
@@ -87,6 +88,13 @@ def level(request: pytest.FixtureRequest) -> Level:
     """Return each level at which evaluators may run with their candidates, as far as the machine has it."""
     wanted: Level = request.param
     return wanted
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Return what gives commands, with a key for servers."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    return Shell(capsys)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from openevolve_problems import LOAD
 
 from evovpo.errors import ConfigError
 from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
@@ -184,13 +185,10 @@ def test_what_is_opened_for_an_evaluator_is_not_for_a_candidate_behind_calls(
 ) -> None:
     monkeypatch.setenv("API_KEY", "sk-1")
     (tmp_path / "evaluator.py").write_text(
-        "import importlib.util, os, socket\n"
+        f"import os, socket\n{LOAD}"
         "def evaluate(path):\n"
-        "    spec = importlib.util.spec_from_file_location('program', path)\n"
-        "    program = importlib.util.module_from_spec(spec)\n"
-        "    spec.loader.exec_module(program)\n"
         "    socket.socket().close()\n"
-        "    return {'own': os.environ['API_KEY'], 'candidate': program.f()}\n"
+        "    return {'own': os.environ['API_KEY'], 'candidate': _load(path).f()}\n"
     )
     code = (
         "import os, socket\ndef f():\n    try: socket.socket()\n"

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from openevolve_problems import PROGRAM, write_project
+from process_tree import LONG, is_gone, wait_until
 from store_conformance import PROBLEM, RUN, append, scripted_history
 
 from evovpo.cli.main import PARENT_VARIABLE
@@ -31,15 +32,9 @@ from evovpo.types import RunStatus
 
 pytestmark = pytest.mark.slow
 
-LONG = 300
-"""Seconds, far more than anything here takes: what does not come at all fails the test."""
 SEARCH = [
-    "evolve",
-    "strings/phone-with-hyphens",
-    "--proposer",
-    "random",
-    "--set",
-    "search.stop_when_solved=false",
+    *("evolve", "strings/phone-with-hyphens", "--proposer", "random"),
+    *("--set", "search.stop_when_solved=false"),
 ]
 
 
@@ -69,13 +64,6 @@ def asked(url: str, token: str = "") -> int:
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
-
-
-def wait_until(is_so: Callable[[], object]) -> None:
-    end = time.monotonic() + LONG
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -218,12 +206,6 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: P
     assert "To continue:  evovpo resume" in said.read_text()
     with Store.open(str(store)) as opened:
         assert opened.run(str(opened.newest_run())).status is RunStatus.INTERRUPTED
-
-
-def is_gone(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
 
 
 def killed_with(process: subprocess.Popen[str], is_ready: Callable[[Sequence[int]], object]) -> None:

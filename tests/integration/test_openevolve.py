@@ -522,7 +522,7 @@ APART = {
 
 
 def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
     folder = write_project(tmp_path / "apart", APART)
     url = f"sqlite:///{tmp_path}/evovpo.db"
@@ -539,7 +539,6 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
     assert (outcome.score, outcome.program_mean_reward) == (-1.0, 0.5)
     assert outcome.best_mean_program_id == best.id
     assert outcome.best_mean_reward > 0.5
-    command = shell.Shell(capsys)
     found = command("show", "latest", "--store", url, "--json", "--no-png").json
     assert (found["program_mean_reward"], found["best_mean_reward"]) == (0.5, outcome.best_mean_reward)
     assert found["lineage"][0]["program_id"] == found["program_id"]
@@ -568,13 +567,10 @@ def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path
 # ---------------------------------------------------------------- the command line
 
 
-def test_evolving_a_project_with_a_model_behind_a_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def test_evolving_a_project_with_a_model_behind_a_server(tmp_path: Path, command: shell.Shell) -> None:
     yaml = "llm: {api_base: 'http://localhost:9/v1', models: [{name: a, top_p: 0.5}, {name: b}]}\n"
     folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml + "unheard_of: 1\n"})
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
+    url = f"sqlite:///{tmp_path}/evovpo.db"
     with served([f"```python\n{BETTER}```"] * 2) as (address, bodies):
         answer = command(
             *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "2"),
@@ -605,12 +601,10 @@ def test_evolving_a_project_with_a_model_behind_a_server(
     assert (checked.code, "were learned" in checked.out) == (0, False)
 
 
-def test_check_shows_metrics_trust_and_what_each_key_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_shows_metrics_trust_and_what_each_key_does(tmp_path: Path, command: shell.Shell) -> None:
     yaml = "max_iterations: 7\ncheckpoint_interval: 5\nunheard_of: 1\n"
     folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml})
-    answer = shell.Shell(capsys)("check", folder, "--store", f"sqlite:///{tmp_path}/none.db")
+    answer = command("check", folder, "--store", f"sqlite:///{tmp_path}/none.db")
     assert answer.code == 0
     for text in (
         "search.evaluations = 7",
@@ -624,12 +618,10 @@ def test_check_shows_metrics_trust_and_what_each_key_does(
     assert not (tmp_path / "none.db").exists()
 
 
-def test_evolving_needs_a_model_that_can_write_programs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evolving_needs_a_model_that_can_write_programs(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     url = f"sqlite:///{tmp_path}/none.db"
-    answer = shell.Shell(capsys)("evolve", folder, "--store", url)
+    answer = command("evolve", folder, "--store", url)
     assert answer.code == 2
     assert "give --base-url URL --model NAME" in answer.err
     assert not (tmp_path / "none.db").exists()

@@ -179,8 +179,7 @@ def test_an_import_that_was_cut_off_is_completed(
     assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 5
 
 
-def test_the_command_imports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = shell.Shell(capsys)
+def test_the_command_imports(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
     url = f"sqlite:///{tmp_path}/evovpo.db"
     answer = command("import-openevolve", folder, "--store", url, "--json")
@@ -254,7 +253,7 @@ def stored_programs(store: Store, run_id: str) -> Counter[tuple[str, int, str | 
 
 @pytest.mark.slow
 def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_loads_it(
-    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: Store, command: shell.Shell
 ) -> None:
     output = run_openevolve(tmp_path / "guessing")
     checkpoint = next((output / "checkpoints").iterdir())
@@ -269,7 +268,6 @@ def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_
         theirs[Program(item.code).id, islands[item.id], parent_id, metrics] += 1
     migrants = sum(item.metadata.get("migrant", False) for item in database.programs.values())
 
-    command = shell.Shell(capsys)
     imported = ("import-openevolve", output, "--store", store.name, "--json")
     answer = command(*imported)
     assert (answer.code, answer.json["migrants"]) == (0, migrants)
@@ -287,11 +285,10 @@ def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_
 
 
 def test_importing_again_under_an_evaluator_whose_numbers_vary_changes_nothing(
-    tmp_path: Path, store: Store, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, store: Store, command: shell.Shell
 ) -> None:
     write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": NOISY})
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
-    command = shell.Shell(capsys)
     first, second = (
         command("import-openevolve", folder, "--problem", tmp_path / "p", "--store", store.name, "--json")
         for _ in range(2)

@@ -75,18 +75,17 @@ def programs(need: str, number: int) -> str:
 
 @pytest.mark.parametrize("need", list(NEEDS))
 def test_a_search_finds_the_best_score_and_the_metrics_of_a_plain_call(
-    need: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    need: str, tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if need == "a compiler" and shutil.which("g++", path="/usr/bin") is None:
         pytest.skip("no /usr/bin/g++ to compile with")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("JUDGE_KEY", "four")
     folder = write_project(tmp_path / need, NEEDS[need])
     # Where nothing hides other users' files, only root's compilers may change modes unasked.
     allow = ["--allow", "path=/usr/bin"] if need == "a compiler" and os.geteuid() else []
     allow += ["--allow", "env=JUDGE_KEY"] if need == "a key" else []
     write = partial(programs, need)
-    found, said, view, sources, _ = searched(folder, write, shell.Shell(capsys), *allow)
+    found, said, view, sources, _ = searched(folder, write, command, *allow)
     judged = [item for item in view.scores if item.status is Status.OK]
     assert len(judged) > 15
     monkeypatch.chdir(folder)  # where a plain call finds data by relative paths
@@ -186,9 +185,9 @@ def test_a_fault_names_the_place_where_it_was_written(
 
 
 def test_what_importing_does_that_forking_cannot_carry_over_is_a_remark_of_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
     evaluator = LOAD + "\nLINES = open(__file__)\ndef evaluate(path): return {'x': float(len(list(LINES)))}\n"
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
-    answer = shell.Shell(capsys)("check", folder, "--set", "sandbox.workers=1")
+    answer = command("check", folder, "--set", "sandbox.workers=1")
     assert (answer.code, "imported anew for every evaluation" in " ".join(answer.out.split())) == (0, True)

@@ -1,4 +1,4 @@
-"""The suites `lists`, `strings-hard` and `strings-family`: solvable, and disjoint from what is trained on."""
+"""The suites of strings and lists: solvable, without leaks, and disjoint from what is trained on."""
 
 import ast
 import dataclasses
@@ -22,7 +22,9 @@ from trainer.domains.catalogue import open_family
 from trainer.domains.strings.tasks import run_own
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
-LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
+STRINGS, LISTS, HARD, FAMILY = (
+    PROBLEMS / name for name in ("strings", "lists", "strings-hard", "strings-family")
+)
 GOLDEN = PROBLEMS.parent / "tests" / "golden"
 REFERENCES: dict[str, str] = json.loads((GOLDEN / "references.json").read_text())
 """For hand-written problems of the suite `strings`: one right program each, in the language of the model."""
@@ -51,6 +53,32 @@ def is_right(problem: Problem, program: Program, sandbox: Sandbox) -> bool:
 def solution(expression: str, problem: Problem) -> Program:
     """Return an expression over the parameters as a program."""
     return Program(f"def solve({', '.join(problem.parameters)}):\n    return {expression}\n")
+
+
+# ---------------------------------------------------------------- strings
+
+
+def test_every_string_task_is_listed_with_a_measured_difficulty() -> None:
+    entries = load_suite(STRINGS)
+    assert len(entries) >= 48
+    assert sorted(entry.path for entry in entries) == sorted(STRINGS.glob("*/"))
+    difficulties = {entry.difficulty for entry in entries}
+    assert None not in difficulties
+    assert len(difficulties) > 1
+
+
+def test_string_tasks_have_enough_rows_and_none_that_gives_the_answer_away() -> None:
+    for entry in load_suite(STRINGS):
+        problem = load_problem(entry.path)
+        rows, outputs = (*problem.train, *problem.heldout), tuple(row.output for row in problem.train)
+        assert f"def solve({', '.join(problem.parameters)}):" in problem.seeds[0].source, problem.id
+        assert 1 <= len(problem.parameters) <= 3, problem.id
+        assert 4 <= len(problem.train) <= 16, problem.id
+        assert len(problem.heldout) >= 8, problem.id
+        assert all(isinstance(text, str) for row in rows for text in (*row.inputs, row.output)), problem.id
+        assert len({row.inputs for row in rows}) == len(rows), problem.id
+        assert outputs not in zip(*(row.inputs for row in problem.train), strict=True), problem.id
+        assert len(set(outputs)) >= 2, problem.id
 
 
 # ---------------------------------------------------------------- lists

@@ -48,6 +48,7 @@ SHAPES: dict[str, dict[str, str]] = {
     "plain": {"initial_program.py": PROGRAM, "evaluator.py": PLAIN},
     "cascade": {
         "initial_program.py": PROGRAM,
+        "config.yaml": "evaluator: {cascade_evaluation: true, cascade_thresholds: [0.5]}\n",
         "evaluator.py": LOAD
         + """
 def evaluate_stage1(program_path):
@@ -56,12 +57,11 @@ def evaluate_stage1(program_path):
 
 def evaluate_stage2(program_path):
     value = _load(program_path).guess()
-    return {"near": max(0.0, 1 - abs(4 - value) / 4), "combined_score": value / 4}
+    return {"eval_time": value, "combined_score": 4 - abs(value - 3.25)}
 
 def evaluate(program_path):
-    return {"never": "called"}
+    return evaluate_stage2(program_path)
 """,
-        "config.yaml": "evaluator:\n  cascade_thresholds: [0.5]\n",
     },
     "async": {
         "initial_program.py": PROGRAM,
@@ -101,7 +101,7 @@ def evaluate(program_path):
 """,
     },
     "by-name": {
-        "initial_program.py": PROGRAM,
+        "init_program.py": PROGRAM,
         "evaluator.py": """
 import os, sys
 
@@ -119,26 +119,6 @@ def evaluate(program_path, verbose=False, config=None):
     with open(program_path) as file:
         text = file.read()
     return {"short": 1 / len(text), "polite": float("please" in text)}
-""",
-    },
-    "values": {
-        "init_program.py": PROGRAM,
-        "evaluator.py": "import numpy\n"
-        + LOAD
-        + """
-def evaluate(program_path):
-    value = _load(program_path).guess()
-    print("noise " * 100)
-    return {
-        "near": numpy.float32(value / 4),
-        "count": numpy.int64(3),
-        "ok": True,
-        "message": "fine",
-        "nested": {"inner": 1.0},
-        "nothing": None,
-        "nan": float("nan"),
-        "inf": float("inf"),
-    }
 """,
     },
     "folder": {
