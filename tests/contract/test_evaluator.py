@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import ProblemError, SandboxError
@@ -206,20 +204,6 @@ def test_heldout_rows_are_judged_apart(sandbox: Sandbox) -> None:
 def test_values_are_the_same_by_type_and_content(output: Json, expected: Json, same: bool) -> None:
     assert same_value(output, expected) is same
     assert same_value(expected, output) is same
-
-
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@pytest.mark.slow
-@given(values)
-def test_a_value_is_the_same_as_itself_and_not_as_itself_wrapped(value: Json) -> None:
-    assert same_value(value, value)
-    assert not same_value([value], value)
 
 
 # ---------------------------------------------------------------- scorers

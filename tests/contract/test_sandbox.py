@@ -231,7 +231,6 @@ def test_a_program_ends_with_its_fork_server() -> None:
     with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP, retries=0) as sandbox:
         sandbox.run(IDENTITY, "f", [[1]])
         server = sandbox.workers[0].pid
-        assert server is not None
         thread = threading.Thread(target=sandbox.run, args=(sleeper, "f", [[1]], Limits(wall_seconds=300.0)))
         thread.start()
         worker = sandbox.workers[0]
@@ -258,7 +257,6 @@ def test_a_fork_server_that_dies_is_counted_and_the_program_runs_again() -> None
     with Sandbox(workers=1, preload=(), level=Level.LANDLOCK_SECCOMP) as sandbox:
         sandbox.run(IDENTITY, "f", [[1]])
         pid = sandbox.workers[0].pid
-        assert pid is not None
         os.kill(pid, signal.SIGKILL)
         result = sandbox.run(IDENTITY, "f", [[2]])
     assert (result.status, result.outputs, sandbox.failures) == (Status.OK, [2], 1)
@@ -308,7 +306,6 @@ def test_everything_ends_with_the_supervisor(level: Level) -> None:
         "s.run('import time\\ndef f(x): time.sleep(600)', 'f', [[1]], Limits(wall_seconds=300.0))\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as supervisor:
-        assert supervisor.stdout is not None
         server = int(supervisor.stdout.readline())
         wait_until(lambda: len(descendants(server)) >= 1, "no child of the fork-server came up")
         family = [server, *descendants(server)]

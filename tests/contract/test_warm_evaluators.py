@@ -170,12 +170,9 @@ def test_generators_are_seeded_as_importing_left_them(level: Level, tmp_path: Pa
     assert found == [plain["evaluate"]("")] * 3  # type: ignore[operator]
 
 
-def test_a_fork_bomb_is_told_from_bad_output(level: Level, tmp_path: Path) -> None:
+def test_a_copy_that_a_candidate_forks_has_no_word_in_the_result(level: Level, tmp_path: Path) -> None:
     with evaluating(tmp_path, "def evaluate(path): return {'x': _load(path).f()}", level) as sandbox:
-        bomb = run(sandbox, "import os\ndef f():\n    while True: os.fork()", LIMITS)
-        assert bomb.status is Status.FORBIDDEN, bomb
-        twin = metrics(sandbox, "import os\ndef f():\n    return 1 if os.fork() else 2")
-    assert twin == {"x": 1}
+        assert metrics(sandbox, "import os\ndef f():\n    return 1 if os.fork() else 2") == {"x": 1}
 
 
 @pytest.mark.parametrize(("files", "size"), [(201, 1), (1, 9 << 20)])

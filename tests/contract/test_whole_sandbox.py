@@ -100,21 +100,6 @@ def test_an_evaluator_gets_the_program_by_its_name_and_finds_what_lies_beside_it
     assert result.cpu_ms > 0
 
 
-def test_a_program_may_be_a_folder_and_have_any_suffix(sandbox: WholeSandbox, tmp_path: Path) -> None:
-    (tmp_path / "evaluator.py").write_text(
-        "import pathlib\ndef evaluate(path):\n    path = pathlib.Path(path)\n"
-        "    if path.is_file(): return {'text': path.read_text(), 'suffix': path.suffix}\n"
-        "    import lib.part\n"
-        "    return {'files': sorted(str(p.relative_to(path)) for p in path.rglob('*.*')), 'x': lib.part.x}\n"
-    )
-    files = {"main.py": "", "lib/part.py": "x = 5\n"}
-    with WholeSandbox(tmp_path) as opened:
-        folder = opened.run(WholeJob(files, "", "evaluator.py"), QUICK)
-        text = opened.run(WholeJob({"p.rs": "fn é\r\n"}, "p.rs", "evaluator.py"), QUICK)
-    assert dict(folder.metrics) == {"files": ["lib/part.py", "main.py"], "x": 5}
-    assert dict(text.metrics) == {"text": "fn é\n", "suffix": ".rs"}
-
-
 def test_evaluation_results_with_artifacts_are_understood_without_loading_all_of_openevolve(
     tmp_path: Path,
 ) -> None:
@@ -175,16 +160,13 @@ def test_a_cascade_stops_at_the_stage_that_misses_its_threshold(
     assert dict(result.metrics) == expected
 
 
-def test_a_later_stage_that_is_not_there_ends_the_cascade(tmp_path: Path) -> None:
-    text = "def evaluate_stage1(path): return {'combined_score': 0.9}"
-    result = evaluated(tmp_path, text, functions=STAGES, thresholds=(0.5, 0.5))
-    assert (result.status, dict(result.metrics)) == (Status.OK, {"combined_score": 0.9})
-
-
-def test_what_stages_returned_before_one_that_raises_is_kept(tmp_path: Path) -> None:
-    text = CASCADE.replace('{"c": "end"}', "1 / 0")
-    result = evaluated(tmp_path, text, functions=STAGES, thresholds=(0.0, 0.0))
-    assert (result.status, dict(result.metrics)["a"]) == (Status.ERROR, 1)
+def test_a_stage_that_is_missing_or_raises_leaves_what_was_measured_before(tmp_path: Path) -> None:
+    for text, status in (
+        ("def evaluate_stage1(path): return {'combined_score': 0.9}", Status.OK),
+        (CASCADE.replace('{"combined_score": 0.2, "b": True}', "1 / 0"), Status.ERROR),
+    ):
+        result = evaluated(tmp_path, text, functions=STAGES, thresholds=(0.5, 0.5))
+        assert (result.status, len(result.metrics)) == (status, 1 + (status is Status.ERROR))
 
 
 def test_an_evaluator_can_be_loaded_alone(tmp_path: Path) -> None:
@@ -441,6 +423,7 @@ def test_nothing_of_the_project_or_the_package_changes_and_what_is_hidden_is_not
     file, hidden = tmp_path / "evaluator.py", tmp_path / "answers.db"
     file.write_text(CALLS_F)
     hidden.write_text("ANSWERS")
+    (tmp_path / "open.txt").write_text("open")
     before = {path: path.stat() for path in (file, tmp_path)}
     refused = {
         "hidden": f"open({str(hidden)!r})",
@@ -457,34 +440,19 @@ def test_nothing_of_the_project_or_the_package_changes_and_what_is_hidden_is_not
         "attribute": f"os.setxattr({str(file)!r}, 'user.x', b'1')",
         "datagram pair": "socket.socketpair(1, 2)",
     }
+    allowed = {"read": f"open({str(tmp_path / 'open.txt')!r}).read()"}
     quiet = {"chmod": f"os.chmod({str(file)!r}, 0o777)", "utime": f"os.utime({str(file)!r}, (1, 1))"}
     lines = ["import os, socket, sys", "def f():", "    done = []"]
-    for name, statement in {**refused, **quiet}.items():
+    for name, statement in {**refused, **allowed, **quiet}.items():
         lines += ["    try:", f"        {statement}", f"        done.append({name!r})"]
         lines += ["    except OSError: pass"]
     with WholeSandbox(tmp_path, level=level, hidden=[hidden]) as sandbox:
         result = run(sandbox, "\n".join([*lines, "    return done"]))
     assert result.status is Status.OK, result
-    assert set(dict(result.metrics)["found"]) <= set(quiet)  # type: ignore[arg-type]
+    assert {"read"} <= set(dict(result.metrics)["found"]) <= {"read", *quiet}  # type: ignore[arg-type]
     for path, status in before.items():
         now = path.stat()
         assert (now.st_mode, now.st_mtime, now.st_size) == (status.st_mode, status.st_mtime, status.st_size)
-
-
-def test_the_folder_is_readable_where_it_is_not_hidden(level: Level, tmp_path: Path) -> None:
-    folder = tmp_path / "evaluator"
-    data = folder / "data"
-    data.mkdir(parents=True)
-    (folder / "evaluator.py").write_text(CALLS_F)
-    for name in ("open", "closed"):
-        (data / name).write_text(name)
-    code = (
-        "def f():\n    seen = []\n    for name in ('open', 'closed'):\n"
-        f"        try: seen.append(open({str(data)!r} + '/' + name).read())\n"
-        "        except PermissionError: pass\n    return seen\n"
-    )
-    with WholeSandbox(folder, level=level, hidden=[data / "closed"]) as sandbox:
-        assert dict(run(sandbox, code).metrics)["found"] == ["open"]
 
 
 def test_a_candidate_can_forge_its_own_score_but_not_the_next_ones(sandbox: WholeSandbox) -> None:
@@ -602,16 +570,6 @@ def test_an_entry_or_an_evaluator_that_is_not_there_is_named(sandbox: WholeSandb
         sandbox.run(WholeJob({}, "p.py", "evaluator.py"))
     with pytest.raises(ConfigError, match="expected an evaluator, found no file"):
         sandbox.run(WholeJob({}, "", "other.py"))
-
-
-def test_a_closed_sandbox_runs_nothing(tmp_path: Path) -> None:
-    (tmp_path / "evaluator.py").write_text(CALLS_F)
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    with WholeSandbox(tmp_path) as sandbox:
-        run(sandbox, "def f(): return 1")
-    with pytest.raises(SandboxError, match="closed"):
-        run(sandbox, "def f(): return 1")
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 def test_descendants_are_found_and_ended() -> None:

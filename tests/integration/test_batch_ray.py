@@ -48,13 +48,7 @@ def on_ray(folder: Path, evaluations: int) -> list[Work]:
     """Return the cells of a small batch, to be run on Ray, two programs at a time."""
     _, works = plan(str(small(folder, evaluations)), f"sqlite:///{folder / 'runs.db'}")
     works = sized(works, 1, "ray")
-    return [
-        dataclasses.replace(
-            work,
-            config=work.config.changed(sandbox=work.config.sandbox.changed(workers=2)),
-        )
-        for work in works
-    ]
+    return [dataclasses.replace(one, config=one.config.changed(sandbox={"workers": 2})) for one in works]
 
 
 def locally(work: Work) -> Work:
@@ -72,11 +66,8 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
         if progress.search.proposed >= 8 and not killed:
             for pid in descendants(os.getpid()):
                 with contextlib.suppress(OSError):
-                    if (
-                        Path(f"/proc/{pid}/cmdline")
-                        .read_bytes()
-                        .startswith((b"ray::_evaluate", b"ray::IDLE"))
-                    ):
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
+                    if command.startswith((b"ray::_evaluate", b"ray::IDLE")):
                         os.kill(pid, signal.SIGKILL)
                         killed.append(pid)
 

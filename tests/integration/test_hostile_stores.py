@@ -8,18 +8,18 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import threading
 import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hostile_hand import KEY, add_run_with_path, hostile_checkpoint, hostile_project, spoil_store
+from hostile_hand import KEY, hostile_checkpoint, hostile_project, rename_run, spoil_store
+from http_answers import answering
 from openevolve_problems import LOAD, PROGRAM, write_project
 from shell import Answer, Shell
 from toy_runs import PROBLEM
@@ -110,29 +110,17 @@ def test_code_that_the_store_of_somebody_else_names_is_asked_for(tmp_path: Path,
         assert resume("one", store, proposer).evaluations == 4  # granted once, known from now on
 
 
-class _Server(BaseHTTPRequestHandler):
-    heard: list[dict[str, str]]
-
-    def do_GET(self) -> None:
-        self.heard.append(dict(self.headers))
-        self.send_error(404)
-
-    def do_POST(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def listening() -> Iterator[tuple[str, list[dict[str, str]]]]:
     """The address of a server of a stranger, and the headers of what it is asked."""
     heard: list[dict[str, str]] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Heard", (_Server,), {"heard": heard}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/v1", heard
-    server.shutdown()
-    server.server_close()
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        heard.append(dict(request.headers))
+        request.send_error(404)
+
+    with answering(answer) as url:
+        yield f"{url}/v1", heard
 
 
 def test_a_store_that_names_a_server_and_a_key_gets_neither(
@@ -249,28 +237,6 @@ def test_a_project_names_no_server_and_no_key_by_itself(
     assert "Bearer the-secret" in heard[0].values()
 
 
-@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", ".hidden", "\x1b]52;c;aGk=\x07"])
-def test_an_id_that_is_a_path_is_refused(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, folder, run = tmp_path / "run.db", tmp_path / "a" / "b", Shell(capsys)
-    folder.mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    made(file, PROBLEM, is_whole=True)
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE runs SET id = ?", [name])
-        for table in ("run_events", "prompts", "tells", "summaries", "candidates"):
-            connection.execute(f"UPDATE {table} SET run_id = ?", [name])
-    before = set(tmp_path.rglob("*"))
-    for command in ("show", "export", "doctor"):
-        answer = run(command, "latest", "--store", file)
-        assert answer.code == 2
-        assert "\x1b" not in answer.err
-        assert "expected ids of runs" in answer.err
-    new = set(tmp_path.rglob("*")) - before
-    assert [path for path in new if not path.name.startswith("run.db")] == []
-
-
 def test_a_store_deleted_during_a_run_ends_it_at_once_and_loses_nothing(tmp_path: Path) -> None:
     file = tmp_path / "run.db"
     made(file, PROBLEM)
@@ -383,29 +349,37 @@ def hostile_store(hand: Hand) -> Path:
     return hand.work / "run.db"
 
 
-@pytest.mark.parametrize("has_path", [False, True])
-def test_a_hostile_store_goes_through_every_command(has_path: bool, hand: Hand, hostile_store: Path) -> None:
-    if has_path:
-        add_run_with_path(hostile_store)
-    name = "../../../escaped" if has_path else "one"
-    for command in (
-        ["runs"],
-        ["show", "latest", "--no-png"],
-        ["show", "latest", "--out", "evovpo-out/best.py"],
-        ["show", name],
-        ["export", "latest", "-o", "page.html"],
-        ["replay", "latest"],
-        ["replay", "latest", "--verify"],
-        ["resume", "latest"],
-        ["resume", "latest", "--verify", "-n", "8"],
-        ["doctor", "latest"],
-        ["policies"],
-        ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", name],
-    ):
+COMMANDS = (
+    ["runs"],
+    ["show", "latest", "--no-png"],
+    ["show", "latest", "--out", "evovpo-out/best.py"],
+    ["show", "one"],
+    ["export", "latest", "-o", "page.html"],
+    ["replay", "latest"],
+    ["replay", "latest", "--verify"],
+    ["resume", "latest"],
+    ["resume", "latest", "--verify", "-n", "8"],
+    ["doctor", "latest"],
+    ["policies"],
+    ["evolve", "strings/phone-with-hyphens", "--proposer", "random", "-n", "8", "--from", "one"],
+)
+
+
+def test_a_hostile_store_goes_through_every_command(hand: Hand, hostile_store: Path) -> None:
+    for command in COMMANDS:
         answer = hand.goes_through(*command, "--store", hostile_store)
-        if command[0] in ("resume", "replay") or (has_path and command[0] != "policies"):
-            assert answer.code == 2, command
-    assert "<script>alert" not in Path("page.html").read_text() if not has_path else True
+        assert answer.code == 2 or command[0] not in ("resume", "replay"), command
+    assert "<script>alert" not in Path("page.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["../../../escaped", "/tmp/escaped", ".hidden", "\x1b]52;c;aGk=\x07"])
+def test_an_id_that_is_a_path_is_refused(name: str, hand: Hand, hostile_store: Path) -> None:
+    rename_run(hostile_store, name)
+    for command in COMMANDS:
+        given = [name if word == "one" else word for word in command]
+        answer = hand.goes_through(*given, "--store", hostile_store)
+        assert answer.code == 2 or command == ["policies"], command
+        assert "expected ids of runs" in answer.err or "latest" not in command
 
 
 @pytest.mark.parametrize(
@@ -449,7 +423,6 @@ def test_a_hostile_store_is_served(hand: Hand, hostile_store: Path) -> None:
         cwd=project,
     ) as process:
         try:
-            assert process.stdout is not None
             url, _, token = process.stdout.readline().strip().partition("?token=")
             headers = {"Authorization": f"Bearer {token}"} if token else {}
             with closing(sqlite3.connect(hostile_store)) as connection:

@@ -51,7 +51,6 @@ def running(*arguments: str | Path, **options: Any) -> Iterator[subprocess.Popen
 
 def url_of(process: subprocess.Popen[str]) -> tuple[str, int, str]:
     """Return address, port and token that a serving process prints."""
-    assert process.stdout is not None
     url, _, token = process.stdout.readline().strip().removeprefix("page: ").partition("?token=")
     return url, int(url.rsplit(":", 1)[1].strip("/")), token
 
@@ -250,7 +249,6 @@ def test_the_page_beside_a_killed_run_ends_with_it(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     options = ["-n", "1000000", "--serve", "--store", tmp_path / "runs.db"]
     with running(*SEARCH, *options, stderr=subprocess.PIPE) as process:
-        assert process.stderr is not None
         while "page: " not in process.stderr.readline():
             assert process.poll() is None
         threading.Thread(target=process.stderr.read, daemon=True).start()

@@ -282,23 +282,27 @@ def test_what_an_empty_value_switches_off_in_openevolve_is_off(tmp_path: Path) -
     assert "exceeds" not in user
 
 
-def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> None:
+def test_a_run_by_templates_varies_its_prompts_replays_and_knows_what_they_showed(tmp_path: Path) -> None:
     folder, _, _ = templated(tmp_path)
     url = f"sqlite:///{tmp_path}/runs.db"
-    settings = ("proposer.name=scripted", "search.evaluations=12", "search.in_flight=1", f"store.url={url}")
+    settings = ("proposer.name=scripted", "search.evaluations=24", "search.in_flight=1", f"store.url={url}")
     named = open_request(str(folder), None, Config.read_changes([*settings, "sandbox.workers=1"]))
 
     def write(prompt: Prompt, index: int) -> str:
-        return f"<<<<<<< SEARCH\n    return 1.0\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
+        line = re.findall(r"^    return .*$", prompt.messages[-1].content, re.MULTILINE)[0]
+        return f"<<<<<<< SEARCH\n{line}\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
 
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(write))
         prompts = [event for event in store.history(outcome.run) if isinstance(event, Prompt)]
         verify(outcome.run, store)
+        program = store.program(outcome.program_id)
+        origins = {one.origin for one in lineage(store, outcome.run, named.problem, program)}
     texts = [prompt.messages[-1].content for prompt in prompts if prompt.messages]
-    assert len(texts) == 12
+    assert len(texts) == 24
     assert len({one for one in ("Hello.", "Good day.", "At last.") for text in texts if one in text}) > 1
     assert "TOP 1" in texts[-1]
+    assert "other run" not in origins  # programs that a prompt only showed are of this run
 
 
 def test_templates_that_cannot_be_used_are_one_clear_error(tmp_path: Path) -> None:
@@ -384,25 +388,6 @@ def test_a_folder_where_one_file_is_wanted_is_named(tmp_path: Path, command: she
     assert refused.code == 3
     assert "judging the initial program" in refused.err
     assert "the evaluator takes one file: name that with --set evaluator.initial_program=FILE" in refused.err
-
-
-def test_what_a_prompt_only_showed_comes_from_this_run(tmp_path: Path) -> None:
-    folder, _, _ = templated(tmp_path)  # whose prompts show other programs beside the parent
-    settings = ("proposer.name=scripted", "search.evaluations=24", "search.in_flight=1", "search.islands=1")
-    url = f"sqlite:///{tmp_path}/runs.db"
-    named = open_request(
-        str(folder), None, Config.read_changes([*settings, f"store.url={url}", "sandbox.workers=1"])
-    )
-
-    def write(prompt: Prompt, index: int) -> str:
-        line = re.findall(r"^    return .*$", prompt.messages[-1].content, re.MULTILINE)[0]
-        return f"<<<<<<< SEARCH\n{line}\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
-
-    with Store.open(url, create=True) as store:
-        outcome = start(named, store, ScriptedProposer(write))
-        program = store.program(outcome.program_id)
-        origins = {one.origin for one in lineage(store, outcome.run, named.problem, program)}
-    assert "other run" not in origins
 
 
 def test_the_best_program_of_a_folder_is_a_folder(

@@ -1,4 +1,4 @@
-"""Projects that need more than their own process: data by relative paths, a compiler, a key, the network."""
+"""Projects that need more than their own process: a compiler, a key, the network."""
 
 import os
 import shutil
@@ -22,17 +22,6 @@ pytestmark = pytest.mark.slow
 
 CPP = "// EVOLVE-BLOCK-START\n#define GUESS 1.0\n// EVOLVE-BLOCK-END\n"
 NEEDS: dict[str, dict[str, str]] = {
-    "data by a relative path": {
-        "initial_program.py": PROGRAM,
-        "data/wanted.csv": "3.25\n",
-        "evaluator.py": LOAD
-        + """
-def evaluate(program_path):
-    value = _load(program_path).guess()
-    with open("data/wanted.csv") as file:
-        return {"value": value, "combined_score": -abs(value - float(file.read()))}
-""",
-    },
     "a compiler": {
         "initial_program.cpp": CPP,
         "evaluator.py": """
@@ -88,7 +77,6 @@ def test_a_search_finds_the_best_score_and_the_metrics_of_a_plain_call(
     found, said, view, sources, _ = searched(folder, write, command, *allow)
     judged = [item for item in view.scores if item.status is Status.OK]
     assert len(judged) > 15
-    monkeypatch.chdir(folder)  # where a plain call finds data by relative paths
     suffix = ".cpp" if need == "a compiler" else ".py"
     theirs = measured(folder, (sources[item.program_id] for item in judged), suffix)
     for item in judged:
@@ -133,7 +121,6 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
         proxy = ["sandbox.workers=1", "evaluator.mode=proxy"]
         apart = open_project(folder, changes=Config.read_changes(proxy), allow=["network"])
     assert list(opened.config.evaluator.allow) == list(words)
-    assert opened.initial is not None
     assert opened.initial.isolation.endswith(f"; opened: {', '.join(words)}")
     assert opened.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
     assert apart.remarks[0] == "opened for the evaluator, candidates have none of it: network"
@@ -159,8 +146,6 @@ def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_pa
     settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
     strongest = open_project(folder, changes=Config.read_changes(settings)).initial
     off = open_project(folder, changes=Config.read_changes(settings), allow=["sandbox=off"]).initial
-    assert strongest is not None
-    assert off is not None
     with WholeSandbox(folder) as sandbox:
         assert strongest.isolation == sandbox.level
     assert off.isolation == "none; opened: sandbox=off"

@@ -38,7 +38,6 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def program_of(problem: Problem) -> str:
-    assert problem.folder is not None
     text: str = json.loads((Path(problem.folder) / "provenance.json").read_text())["program"]
     return text
 
@@ -46,7 +45,6 @@ def program_of(problem: Problem) -> str:
 def is_right(problem: Problem, program: Program, sandbox: Sandbox) -> bool:
     evaluator = Evaluator(dataclasses.replace(problem, limits=UNHURRIED), sandbox)
     rewards = evaluator.evaluate(program).rewards
-    assert rewards is not None
     return min(rewards) == 1.0 and all(evaluator.evaluate_heldout(program))
 
 
@@ -129,7 +127,6 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
         assert expression_fault(problem) == ""
         name = problem.id.rpartition("/")[2]
         text = expressions.canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
-        assert text is not None
         assert is_right(
             problem, Program(expressions.to_source(text, problem.entry, problem.parameters)), sandbox
         ), name
@@ -141,7 +138,6 @@ def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
     for name, text in REFERENCES.items():
         problem = load_problem(PROBLEMS / "strings" / name)
         expression = expressions.canonical(text)
-        assert expression is not None
         program = Program(expressions.to_source(expression, problem.entry, problem.parameters))
         assert is_right(problem, program, sandbox), name
 

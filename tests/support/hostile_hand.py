@@ -84,12 +84,12 @@ def spoil_store(file: Path, folder: Path, ran: Path, url: str) -> None:
             connection.execute(statement, values)
 
 
-def add_run_with_path(file: Path) -> None:
-    """Give the run of a store an id that is a path."""
+def rename_run(file: Path, name: str) -> None:
+    """Give the run of a store another id, such as a path."""
     with closing(sqlite3.connect(file)) as connection, connection:
         for table in ("runs", "run_events", "prompts", "tells", "summaries", "candidates", "snapshots"):
             column = "id" if table == "runs" else "run_id"
-            connection.execute(f"UPDATE {table} SET {column} = '../../../escaped'")
+            connection.execute(f"UPDATE {table} SET {column} = ?", [name])
 
 
 def hostile_project(folder: Path, ran: Path, url: str) -> Path:

@@ -1,13 +1,11 @@
 """Bodies, files and names from elsewhere have limits, and say nothing that they should not."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from http_answers import answering
 from rich.console import Console
 
 from evovpo import trust
@@ -17,22 +15,6 @@ from evovpo.proposers import http
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.reports.text import plain_table
 from evovpo.store.database import parse_url
-
-
-@contextmanager
-def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
 
 
 def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
