@@ -99,6 +99,13 @@ def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyte
     return Shell(capsys)
 
 
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Return what gives commands, with a key for servers."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    return Shell(capsys)
+
+
 @pytest.fixture(scope="module")
 def quiet_trl() -> Iterator[None]:
     """TRL reports its use to Hugging Face outside CI, and warns of hooks that it calls experimental.

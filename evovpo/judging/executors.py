@@ -4,6 +4,7 @@ An executor is a `Judge`, called from several threads. Ray is imported only wher
 """
 
 import contextlib
+from collections.abc import Iterator
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
@@ -11,20 +12,22 @@ from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.types import Problem
 
 
-def open_executor(
-    problem: Problem, config: Config, scorer: Scorer | None = None
-) -> contextlib.AbstractContextManager[Judge]:
-    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `open_ray`.
+@contextlib.contextmanager
+def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
+    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `connected`.
 
     A `scorer` that is a function of this process judges here alone; elsewhere it is a `ConfigError`.
     """
-    if config.sandbox.executor == "local":
-        return open_evaluator(problem, config, scorer)
+    executor = config.sandbox.executor
+    if executor == "local":
+        with open_evaluator(problem, config, scorer) as judge:
+            yield judge
+        return
     if scorer is not None:
         raise ConfigError(
-            f"sandbox.executor is {config.sandbox.executor}, and a score function runs in this process; set "
-            "it to local"
+            f"sandbox.executor is {executor}, and a score function runs in this process; set it to local"
         )
-    from evovpo.judging.ray import open_ray
+    from evovpo.judging.ray import RayJudge, connected
 
-    return open_ray(problem, config)
+    with connected(executor):
+        yield RayJudge(problem, config)

@@ -31,9 +31,6 @@ _OBJECT_STORE_BYTES = 100 << 20
 """Of a cluster that is started here: problems and programs are small."""
 
 
-# ---------------------------------------------------------------- in a process of Ray
-
-
 class RayJob(NamedTuple):
     """The problem and configuration that an evaluation needs."""
 
@@ -63,9 +60,6 @@ def held_judge(job: RayJob) -> Judge:
 def _evaluate(job: RayJob, method: str, program: Program) -> Any:
     """Return what a method of `Judge` says of a program, where the task runs."""
     return getattr(held_judge(job), method)(program)
-
-
-# ---------------------------------------------------------------- where the run is
 
 
 class RayJudge:
@@ -125,13 +119,6 @@ def options(sandbox: SandboxConfig) -> dict[str, Any]:
 def first_line(error: BaseException) -> str:
     """Return what an error of Ray says, without the traces that follow."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-@contextlib.contextmanager
-def open_ray(problem: Problem, config: Config) -> Iterator[RayJudge]:
-    """Give what judges programs on the cluster that `sandbox.executor` names; raises `SandboxError`."""
-    with connected(config.sandbox.executor):
-        yield RayJudge(problem, config)
 
 
 @contextlib.contextmanager

@@ -37,7 +37,6 @@ class Openings:
     words: tuple[str, ...] = ()
     """As they were given, each once, in order."""
     variables: tuple[tuple[str, str], ...] = ()
-    """Environment variables with their values."""
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()

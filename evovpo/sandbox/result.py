@@ -18,7 +18,6 @@ class ProcessOutput(NamedTuple):
     """The valid part of an untrusted process's output."""
 
     values: dict[str, Any]
-    """Fields of the result."""
     is_done: bool = False
     raised: tuple[Status, str] | None = None
     """Status of the exception that ended it, and its text."""
@@ -152,7 +151,6 @@ class ChildReport(NamedTuple):
     """The report of the fork-server on a child, or of the watcher on an evaluation; trusted."""
 
     status: int
-    """Wait status."""
     is_ready: bool
     """The process was locked down and about to run what is untrusted."""
     ended_for: str

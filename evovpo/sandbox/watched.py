@@ -39,7 +39,6 @@ class Surroundings(NamedTuple):
 
     level: Level
     folder: Path
-    """Of the evaluator."""
     rules: Sequence[tuple[str, bool]]
     """What may be read: a path, and whether only its names."""
     copied: Sequence[tuple[str, str, bool]]

@@ -1,7 +1,6 @@
 """The supervisor's side of a fork-server: starts it, sends it programs one at a time, ends it."""
 
 import contextlib
-import functools
 import json
 import marshal
 import os
@@ -61,7 +60,6 @@ class Server:
         self._opened = contextlib.ExitStack()
         """What `stop` ends and closes."""
         self._evaluations = 0
-        """Programs run since the start."""
 
     @property
     def pid(self) -> int | None:
@@ -194,7 +192,7 @@ class ForkServer(Server):
         """Return how the program ended; raises `SandboxError` if the fork-server cannot be started."""
         # Through JSON, so that a candidate gets plain lists whatever sequences the caller has.
         self._prepare(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
-        message = self._ask(_request(limits), limits.wall_seconds + ANSWER_SECONDS)
+        message = self._ask(json.dumps(asdict(limits)).encode(), limits.wall_seconds + ANSWER_SECONDS)
         _, result, log = self._descriptors
         log_start = os.pread(log, limits.log_bytes, 0)
         if not message:
@@ -210,7 +208,7 @@ class ForkServer(Server):
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
-            socket.send_fds(self._control, [_request(limits)], [calls.fileno()])
+            socket.send_fds(self._control, [json.dumps(asdict(limits)).encode()], [calls.fileno()])
         except OSError as error:
             self.stop()
             raise SandboxError(f"the fork-server died: {error}") from error
@@ -249,11 +247,6 @@ def _is_hung_up(connection: socket.socket) -> bool:
     poll = select.poll()
     poll.register(connection, 0)
     return bool(poll.poll(0))
-
-
-@functools.lru_cache(maxsize=64)
-def _request(limits: Limits) -> bytes:
-    return json.dumps(asdict(limits)).encode()
 
 
 def _server_settings(settings: WorkerSettings) -> dict[str, Json]:

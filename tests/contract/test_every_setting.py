@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from openevolve_problems import BETTER, SHAPES, Answer, Answering, answering, write_project
+from openevolve_problems import BETTER, SHAPES, Answering, answering, write_project
 from plain_search import PlainLoop
 from prompt_cases import EVALUATED
 
@@ -17,7 +17,8 @@ from evovpo.problem.openevolve.opening import open_project
 from evovpo.proposers.client import Client
 from evovpo.proposers.limits import Budget, Gate, Spending
 from evovpo.runs.choices import choose_format
-from evovpo.types import Program
+from evovpo.sandbox import WholeResult
+from evovpo.types import Program, Status
 from trainer.config import TrainConfig
 
 TESTS = Path(__file__).parents[1]
@@ -200,6 +201,6 @@ def test_settings_of_the_evaluator_reach_the_problem(tmp_path: Path, shown: bool
     problem = open_project(folder, None, changes, open_evaluator=answering(combined_score=0.2).open).problem
     found = problem.limits
     assert (found.processes, found.wall_seconds, found.memory_mb) == (7, 9.0, 512)
-    answer = Answer(metrics=(("combined_score", 0.3),), artifacts=(("advice", "shorter"),))
+    answer = WholeResult(Status.OK, metrics=(("combined_score", 0.3),), artifacts=(("advice", "shorter"),))
     judged = OpenEvolveEvaluator(problem, Answering(lambda job: answer)).evaluate(Program(BETTER))  # type: ignore[arg-type]
     assert ("advice: shorter" in judged.feedback) is shown

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from openevolve_problems import LOAD
 
 from evovpo.errors import ConfigError, SandboxError
-from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult
+from evovpo.sandbox import Level, ProxySandbox, WholeJob, WholeResult, WholeSandbox
 from evovpo.sandbox.evaluators import stub_of
 from evovpo.sandbox.forkserver import calls
 from evovpo.types import Limits, Status
@@ -25,15 +26,15 @@ QUICK = Limits(wall_seconds=60.0, cpu_seconds=20, memory_mb=400, processes=4, th
 ENDLESS = dataclasses.replace(QUICK, cpu_seconds=1)
 """For what never ends: its CPU limit ends it, so a busy machine changes nothing."""
 
-SECRET = """
-import importlib.util, random
+SECRET = (
+    LOAD
+    + """
+import random
 
 HIDDEN = [3, 1, 4, 1, 5]
 
 def evaluate(program_path):
-    spec = importlib.util.spec_from_file_location("program", program_path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
+    program = _load(program_path)
     cases = [random.Random(i).sample(range(100), 6) for i in range(5)] + [HIDDEN]
     right = 0
     for case in cases:
@@ -42,6 +43,7 @@ def evaluate(program_path):
         right += distance == 0
     return {"combined_score": right / len(cases)}
 """
+)
 """An evaluator that wants lists sorted; it trusts `abs`, `sorted`, equality and its own globals."""
 
 HONEST = "def solve(values):\n    return sorted(values)\n"
@@ -59,8 +61,10 @@ HACKS = {
         """,
     "searches the heap": """
         import gc
+        gc.unfreeze()
         def solve(values):
             for found in gc.get_objects():
+
                 if isinstance(found, dict) and "HIDDEN" in found:
                     found["HIDDEN"] = []
                     found["sorted"] = lambda case: values
@@ -104,23 +108,23 @@ def sandbox(level: Level, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield opened
 
 
-FREE = """
-import importlib.util
+FREE = (
+    LOAD
+    + """
+import numpy as np
 
 def evaluate(program_path):
-    spec = importlib.util.spec_from_file_location("program", program_path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    import numpy as np
+    program = _load(program_path)
     try:
         return {"found": program.f(np.arange(3.0), key=[1, "a", None])}
     except AttributeError as error:
         return {"missing": str(error)}
 """
+)
 
 
 def run(
-    sandbox: ProxySandbox, code: str, limits: Limits = QUICK, evaluator: str = "evaluator.py"
+    sandbox: WholeSandbox, code: str, limits: Limits = QUICK, evaluator: str = "evaluator.py"
 ) -> WholeResult:
     return sandbox.run(WholeJob({"program.py": textwrap.dedent(code)}, "program.py", evaluator), limits)
 
@@ -139,21 +143,11 @@ def test_no_hack_scores(name: str, sandbox: ProxySandbox) -> None:
 
 
 @pytest.mark.parametrize("name", ["walks frames", "patches builtins", "searches the heap"])
-def test_the_same_hacks_score_where_both_share_a_process(name: str) -> None:
-    code = textwrap.dedent(HACKS[name])
-    script = f"{SECRET}\nimport sys\nprint(evaluate(sys.argv[1])['combined_score'])"
-    import subprocess
-    import sys
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        program, evaluator = Path(folder, "program.py"), Path(folder, "evaluator.py")
-        program.write_text(code)
-        evaluator.write_text(script)
-        done = subprocess.run(
-            [sys.executable, str(evaluator), str(program)], capture_output=True, text=True, check=True
-        )
-    assert float(done.stdout) > 0
+def test_the_same_hacks_score_where_both_share_a_process(name: str, tmp_path: Path) -> None:
+    (tmp_path / "evaluator.py").write_text(SECRET)
+    with WholeSandbox(tmp_path, workers=1, retries=0) as sandbox:
+        result = run(sandbox, HACKS[name])
+    assert dict(result.metrics)["combined_score"] > 0, result  # type: ignore[operator]
 
 
 def test_arrays_and_nested_values_pass_both_ways(sandbox: ProxySandbox) -> None:
@@ -181,20 +175,21 @@ ENDINGS = {
     "def f(": (Status.ERROR, "SyntaxError"),
     "x = 1": (Status.ERROR, "ValueError: the program defines no function at its top level"),
     "import os\ndef f(array, key): os._exit(3)": (Status.CRASH, "the candidate: exit status 3"),
+    "import os, time\ndef f(array, key):\n    os.close(5)\n    time.sleep(.5)\n    os._exit(3)": (
+        Status.CRASH,
+        "the candidate: exit status 3",
+    ),
     "import sys\ndef f(array, key): sys.exit(0)": (Status.ERROR, "CandidateError: SystemExit: 0"),
-    "import os\ndef f(array, key): os.kill(os.getpid(), 9)": (Status.CRASH, "the candidate: SIGKILL"),
     "def f(array, key):\n    while True: pass": (Status.TIMEOUT, "the candidate: CPU limit of 1 s"),
     "def f(array, key): return len(bytearray(10 << 30))": (Status.ERROR, "CandidateError: MemoryError"),
     "def f(array, key): return 'x' * (2 << 20)": (Status.ERROR, "answer of 2097163 bytes; at most 1048576"),
     "def f(array, key): return {1: 2}": (Status.ERROR, "the key 1 cannot pass"),
-    "def f(array, key): return open": (Status.ERROR, "builtin_function_or_method cannot pass"),
     "def f(array, key): return 10 ** 50": (Status.ERROR, "an integer of 51 digits"),
     "def f(array, key): return array / 0": (Status.ERROR, "not finite"),
     "import os\ndef f(array, key):\n    os.write(5, b'junk' * 99)\n    return 1": (
         Status.ERROR,
         "not acceptable",
     ),
-    "import os\ndef f(array, key): os.fork()": (Status.ERROR, "CandidateError: PermissionError"),
 }
 
 
@@ -207,13 +202,6 @@ def test_every_way_to_end_has_its_status_and_the_next_evaluation_works(
     assert result.status is status, result
     assert detail in result.detail
     assert run(sandbox, "def f(array, key): return 1", evaluator="free.py").metrics == (("found", 1),)
-
-
-def test_a_candidate_that_is_slow_to_end_has_its_own_status(sandbox: ProxySandbox) -> None:
-    code = "import os, time\ndef f(array, key):\n    os.close(5)\n    time.sleep(.5)\n    os._exit(3)"
-    result = run(sandbox, code, evaluator="free.py")
-    assert result.status is Status.CRASH, result
-    assert "the candidate: exit status 3" in result.detail
 
 
 def test_a_candidate_that_only_sleeps_is_ended_with_its_evaluator(sandbox: ProxySandbox) -> None:
@@ -246,7 +234,6 @@ def test_a_fork_server_that_died_is_replaced(tmp_path: Path) -> None:
     with ProxySandbox(tmp_path, workers=1, level=Level.LANDLOCK_SECCOMP) as opened:
         assert run(opened, HONEST).status is Status.OK
         pid = opened.workers[0].pid
-        assert pid is not None
         os.kill(pid, 9)
         assert run(opened, HONEST).metrics == (("combined_score", 1.0),)
         assert opened.failures >= 1

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from openevolve_problems import LOAD
 
 from evovpo.sandbox import Level, WholeJob, WholeResult, WholeSandbox
 from evovpo.types import Limits, Status
@@ -14,20 +15,11 @@ from evovpo.types import Limits, Status
 pytestmark = pytest.mark.slow
 
 LIMITS = Limits(wall_seconds=60.0, cpu_seconds=20, memory_mb=1000, processes=8, open_files=128)
-LOAD = """
-import importlib.util, os
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("program", path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    return program
-"""
 
 
 @contextmanager
 def evaluating(folder: Path, evaluator: str, level: Level) -> Iterator[WholeSandbox]:
-    (folder / "evaluator.py").write_text(LOAD + textwrap.dedent(evaluator))
+    (folder / "evaluator.py").write_text("import os\n" + LOAD + textwrap.dedent(evaluator))
     with WholeSandbox(folder, workers=1, level=level, retries=0) as sandbox:
         yield sandbox
 
@@ -68,7 +60,7 @@ def test_nothing_of_an_evaluation_reaches_the_next(level: Level, tmp_path: Path)
         try: return os.listdir("/dev/shm")
         except PermissionError: return []
     def evaluate(path):
-        load(path).f(sys.modules[__name__])
+        _load(path).f(sys.modules[__name__])
         return {"seen": SEEN, "count": COUNT[0], "here": sorted(os.listdir(".")),
                 "data": open("data.txt").read(), "shared": shared(), "marked": "X" in os.environ}
     """
@@ -124,7 +116,7 @@ def test_a_candidate_cannot_reach_the_process_that_forks_the_next(level: Level, 
     evaluator = """
     import sys
     def evaluate(path):
-        load(path).f(sys.modules[__name__])
+        _load(path).f(sys.modules[__name__])
         return {"done": DONE}
     """
     with evaluating(tmp_path, evaluator, level) as sandbox:
@@ -178,12 +170,9 @@ def test_generators_are_seeded_as_importing_left_them(level: Level, tmp_path: Pa
     assert found == [plain["evaluate"]("")] * 3  # type: ignore[operator]
 
 
-def test_a_fork_bomb_is_told_from_bad_output(level: Level, tmp_path: Path) -> None:
-    with evaluating(tmp_path, "def evaluate(path): return {'x': load(path).f()}", level) as sandbox:
-        bomb = run(sandbox, "import os\ndef f():\n    while True: os.fork()", LIMITS)
-        assert bomb.status is Status.FORBIDDEN, bomb
-        twin = metrics(sandbox, "import os\ndef f():\n    return 1 if os.fork() else 2")
-    assert twin == {"x": 1}
+def test_a_copy_that_a_candidate_forks_has_no_word_in_the_result(level: Level, tmp_path: Path) -> None:
+    with evaluating(tmp_path, "def evaluate(path): return {'x': _load(path).f()}", level) as sandbox:
+        assert metrics(sandbox, "import os\ndef f():\n    return 1 if os.fork() else 2") == {"x": 1}
 
 
 @pytest.mark.parametrize(("files", "size"), [(201, 1), (1, 9 << 20)])

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -111,14 +110,6 @@ def test_a_packing_worked_by_hand() -> None:
     assert OR3["lower_bound"](items) == 2
 
 
-def test_first_fit_takes_the_bin_opened_first_and_not_the_fullest() -> None:
-    first_fit = OR3["preferences"](table(OR3, lambda *_: 0.0))
-    best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
-    items = [70, 90, 60, 80]  # 60 joins 70 (first fit) or 90 (best fit); then 80 fits nowhere, or with 70
-    assert OR3["bins_used"]([items], first_fit) == [3]
-    assert OR3["bins_used"]([items], best_fit) == [2]
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
@@ -136,17 +127,6 @@ def test_any_table_packs_as_a_walk_over_all_bins_does(
         assert found == [slowly_used(items, scorer["CAPACITY"], rule) for items in sequences]
         for items, used in zip(sequences, found, strict=True):
             assert scorer["lower_bound"](items) <= used <= len(items)
-
-
-def test_the_instances_have_the_published_distributions() -> None:
-    sizes = [size for items in OR3["instances"]()["500-items"] for size in items]
-    assert (min(sizes), max(sizes), len(sizes)) == (20, 100, 5000)
-    assert sum(sizes) / len(sizes) == pytest.approx(60, abs=1)
-    sizes = [size for items in WEIBULL["instances"]()["5000-items"] for size in items]
-    assert (min(sizes) >= 1, max(sizes) <= 100, len(sizes)) == (True, True, 10_000)
-    assert sum(sizes) / len(sizes) == pytest.approx(45 * math.gamma(1 + 1 / 3), abs=0.5)
-    below_scale = sum(size <= 45 for size in sizes) / len(sizes)
-    assert below_scale == pytest.approx(1 - math.exp(-((45.5 / 45) ** 3)), abs=0.015)
 
 
 def test_the_instances_are_the_same_every_time_and_others_under_another_name() -> None:
@@ -171,25 +151,6 @@ def test_best_fit_wastes_what_it_wastes_on_the_published_instances(
     assert sum(found) / 2 == pytest.approx(published, abs=0.004)
 
 
-@pytest.mark.parametrize("scorer", [OR3, WEIBULL])
-def test_no_rule_is_best_for_all_groups(scorer: dict[str, Any]) -> None:
-    """Keeping empty bins back pays in long sequences and costs in short ones: the components conflict."""
-
-    def patient(item: int, remaining: int) -> float:
-        gap = remaining - item
-        if gap <= 3:
-            return 1000.0 - gap
-        if remaining == scorer["CAPACITY"]:
-            return 0.0
-        return 10.0 - gap / 100 if gap >= 25 else -1.0
-
-    best_fit = scorer["score"](table(scorer, lambda item, remaining: item - remaining))
-    rewards = scorer["score"](table(scorer, patient))
-    assert rewards["1000-items"] > best_fit["1000-items"] + 0.05
-    assert min(rewards[name] - best_fit[name] for name in rewards) < -0.05
-    assert all(0.0 <= value < 1.0 for value in rewards.values())
-
-
 @pytest.mark.parametrize("bad", [None, "1", True, math.nan, math.inf, 10**400, [0.0], {}])
 def test_one_output_that_is_no_finite_number_makes_all_rewards_zero(bad: object) -> None:
     outputs: list[Any] = table(OR3, lambda item, remaining: item - remaining)
@@ -209,21 +170,21 @@ def test_a_schedule_worked_by_hand() -> None:
     assert SHOP["makespan"](jobs, [0, 0, 1, 1]) == 10  # nothing slips into a gap: 3 + 2, then 4, then 1
 
 
-BAD_ORDERS = [
-    [],
-    [0, 0, 1],
-    [0, 0, 0, 1],
-    [0, 1, 0, 2],
-    [0, 1, 0, -1],
-    [0, 1, 0, True],
-    [0, 1, 0, 1.0],
-    "0101",
-    None,
-    7,
-]
-
-
-@pytest.mark.parametrize("order", BAD_ORDERS)
+@pytest.mark.parametrize(
+    "order",
+    [
+        [],
+        [0, 0, 1],
+        [0, 0, 0, 1],
+        [0, 1, 0, 2],
+        [0, 1, 0, -1],
+        [0, 1, 0, True],
+        [0, 1, 0, 1.0],
+        "0101",
+        None,
+        7,
+    ],
+)
 def test_what_is_no_order_of_all_operations_has_no_makespan(order: object) -> None:
     assert SHOP["makespan"]([[[0, 3], [1, 2]], [[1, 4], [0, 1]]], order) is None
 
@@ -238,38 +199,6 @@ def test_a_bad_order_makes_its_cluster_zero_and_no_other() -> None:
     seed_outputs[0] = None
     broken = SHOP["score"](seed_outputs)
     assert broken == {**rewards, instances[0]["cluster"]: 0.0}
-
-
-def longest_path(jobs: Sequence[Sequence[Sequence[int]]], order: Sequence[int]) -> int:
-    """Makespan by relaxing start times along job and machine arcs until nothing changes."""
-    seen = [0] * len(jobs)
-    steps: list[tuple[int, int, int, int]] = []
-    for job in order:
-        machine, duration = jobs[job][seen[job]]
-        steps.append((job, seen[job], machine, duration))
-        seen[job] += 1
-    start = [0] * len(steps)
-    changed = True
-    while changed:
-        changed = False
-        for later, (job, number, machine, _) in enumerate(steps):
-            for earlier, (job_2, number_2, machine_2, duration) in enumerate(steps[:later]):
-                is_before = (job_2 == job and number_2 == number - 1) or machine_2 == machine
-                if is_before and start[later] < start[earlier] + duration:
-                    start[later] = start[earlier] + duration
-                    changed = True
-    return max(begin + step[3] for begin, step in zip(start, steps, strict=True))
-
-
-def test_makespans_equal_longest_paths_and_stay_above_the_best_known() -> None:
-    rng = Random(0)
-    for name in ("ft06", "la01", "la05"):
-        instance = SHOP["INSTANCES"][name]
-        jobs = instance["jobs"]
-        for _ in range(3):
-            order = [job for job, steps in enumerate(jobs) for _ in steps]
-            rng.shuffle(order)
-            assert SHOP["makespan"](jobs, order) == longest_path(jobs, order) >= instance["best"]
 
 
 def test_an_optimal_schedule_of_ft06_has_the_published_makespan() -> None:
@@ -318,15 +247,7 @@ def test_measuring_prints_a_line_for_each_program_and_part(tmp_path: Path) -> No
     good.write_text((SUITE / "bin-packing-or3" / "seed_first_fit.py").read_text())
     bad.write_text("def priority(item, remaining, capacity):\n    return str(item)\n")
     run = subprocess.run(
-        [
-            sys.executable,
-            str(SUITE / "measure.py"),
-            "bin-packing-or3",
-            str(good),
-            str(bad),
-            "--part",
-            "fresh",
-        ],
+        [sys.executable, SUITE / "measure.py", "bin-packing-or3", good, bad, "--part", "fresh"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": str(SUITE.parents[1])},

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from openevolve_problems import PROGRAM, write_project
-from running import LONG, Served, running, serving, wait_until
+from running import LONG, Served, is_gone, running, serving, wait_until
 from store_conformance import write_run
 
 from evovpo.cli.main import PARENT_VARIABLE
@@ -30,12 +30,8 @@ from evovpo.types import RunStatus
 pytestmark = pytest.mark.slow
 
 SEARCH = [
-    "evolve",
-    "strings/phone-with-hyphens",
-    "--proposer",
-    "random",
-    "--set",
-    "search.stop_when_solved=false",
+    *("evolve", "strings/phone-with-hyphens", "--proposer", "random"),
+    *("--set", "search.stop_when_solved=false"),
 ]
 
 
@@ -173,12 +169,6 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: P
     assert "To continue:  evovpo resume" in said.read_text()
     with Store.open(str(store)) as opened:
         assert opened.run(str(opened.newest_run())).status is RunStatus.INTERRUPTED
-
-
-def is_gone(process: int) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    return True
 
 
 def killed_with(process: subprocess.Popen[str], is_ready: Callable[[Sequence[int]], object]) -> None:

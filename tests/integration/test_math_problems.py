@@ -9,12 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
-from evovpo.problem.suites import load_suite, new_problem
+from evovpo.problem.suites import load_suite
 from evovpo.types import Json
 
 pytestmark = pytest.mark.slow
@@ -93,21 +92,6 @@ def test_what_is_no_answer_has_no_reward_and_a_reason(name: str) -> None:
         assert "expected" in reason
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
-    max_leaves=20,
-)
-
-
-@settings(max_examples=40)
-@given(JSON, st.data())
-def test_whatever_a_program_returns_the_rewards_are_rewards(output: Json, data: st.DataObject) -> None:
-    name = data.draw(st.sampled_from(NAMES))
-    rewards, _ = SCORERS[name]["score"]([output] * CALLS[name])
-    assert all(0.0 <= value <= 1.0 for value in rewards.values())
-
-
 # ---------------------------------------------------------------- circle packing
 
 
@@ -115,18 +99,14 @@ def test_whatever_a_program_returns_the_rewards_are_rewards(output: Json, data: 
     "circles",
     [
         [[0.5, 0.5, 0.5]] * 26,
-        [[0.5, 0.5, 0.1545]] * 26,
         [[0.5, 0.5, 0.5], *[[0.5, 0.5, 0.0]] * 25],
         [[0.0, 0.0, 0.2]] * 26,
         [[0.5, 0.5, -0.1]] + [[0.0, 0.0, 0.0]] * 25,
-        [[0.5, 0.5, 4.01]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, math.nan]] + [[0.0, 0.0, 0.0]] * 25,
-        [[math.nan, 0.5, 0.1]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, 10**400]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, "0.1"]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, True]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5]] * 26,
-        [[0.5, 0.5, 0.1, 4.0]] * 26,
         [[0.25, 0.25, 0.25], [0.75, 0.75, 0.25]],
         [[0.1, 0.1, 0.1]] * 27,
     ],
@@ -398,27 +378,3 @@ def test_a_point_outside_the_box_has_no_reward() -> None:
     outside, told = LOWEST["score"](outputs)
     assert outside["smooth"] < inside["smooth"]
     assert "expected coordinates from -5.0 to 5.0" in told
-
-
-# ---------------------------------------------------------------- what a scorer may say
-
-
-def scored(folder: Path, returned: str) -> Path:
-    path = new_problem(folder, "score")
-    (path / "score.py").write_text(
-        f"def cases():\n    return [[1.0]]\n\n\ndef score(outputs):\n    return {returned}\n"
-    )
-    return path
-
-
-def test_what_a_scorer_says_becomes_feedback(tmp_path: Path) -> None:
-    path = scored(tmp_path / "new", '({"small": 0.25, "large": 0.5}, f"got {outputs[0]}")')
-    (seed,) = check_problem(path).seeds
-    assert seed.evaluation.rewards == (0.25, 0.5)
-    assert seed.evaluation.feedback == "got 1.0"
-
-
-def test_a_scorer_that_says_no_text_is_an_error(tmp_path: Path) -> None:
-    path = scored(tmp_path / "new", '({"small": 0.25, "large": 0.5}, 3)')
-    with pytest.raises(ProblemError, match="a pair of rewards and a text, found 3 in place of the text"):
-        check_problem(path)

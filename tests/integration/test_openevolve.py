@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import shell
@@ -11,9 +12,9 @@ from openevolve_problems import (
     PLAIN,
     PROGRAM,
     SHAPES,
-    Answer,
     Answering,
     answering,
+    problem_of,
     served,
     write_project,
 )
@@ -33,9 +34,10 @@ from evovpo.reports.run_report import run_json
 from evovpo.reports.run_tables import bounds_text
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.replay import verify
-from evovpo.runs.request import open_request
+from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.run import resume, start
 from evovpo.runs.stored import read_run
+from evovpo.sandbox import WholeResult
 from evovpo.store import Store
 from evovpo.types import Feature, Metric, Objective, Program, Status, Trust, content_id
 
@@ -58,6 +60,8 @@ def test_a_directory_and_its_evaluator_file_are_the_same_project(tmp_path: Path)
     assert own_settings(folder) == own_settings(folder / "evaluator.py") == folder / "config.yml"
     assert resolve_problem(folder) == folder
     assert resolve_problem(folder / "evaluator.py") == folder / "evaluator.py"
+    write_project(folder, {"problem.toml": ""})
+    assert not is_project(folder)
 
 
 def test_an_evaluator_of_another_name_and_programs_of_other_kinds_are_found(tmp_path: Path) -> None:
@@ -109,15 +113,6 @@ def test_a_directory_that_cannot_be_used_is_one_clear_error(
         read_project(write_project(tmp_path / "p", files))
 
 
-@pytest.mark.parametrize("name", ["initial_program.rs", "config.yml"])
-def test_a_project_without_its_evaluator_is_named_as_one(tmp_path: Path, name: str) -> None:
-    folder = write_project(tmp_path / "p", {name: "# text\n"})
-    with pytest.raises(ProblemError, match=f"OpenEvolve project without its evaluator: {name}"):
-        open_request(str(folder))
-    (folder / "problem.toml").write_text("")
-    assert not is_project(folder)
-
-
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", {"evaluator.py": PLAIN})
     (folder / "initial_program.py").write_bytes(b"\xff\xfe")
@@ -141,11 +136,7 @@ def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> Non
         },
     )
     assert content_digest(read_project(folder)) == before
-    for name, text in {
-        "wanted.py": "WANTED = 5\n",
-        "data/more.txt": "x",
-        "initial_program.py": BETTER,
-    }.items():
+    for name, text in (("wanted.py", "x = 5\n"), ("data/more.txt", "x"), ("initial_program.py", BETTER)):
         write_project(folder, {name: text})
         after = content_digest(read_project(folder))
         assert after != before
@@ -168,11 +159,9 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
     said = "higher is better; the initial program's is 0.5"
     assert problem.objectives == (Objective("combined_score", said),)
     assert problem.has_one_score
-    assert problem.evaluator is not None
     assert problem.evaluator.metrics == (Metric("combined_score", 0.5, 1.0, is_soft=True),)
     assert problem.evaluator.left_out == ("eval_time", "complexity", "diversity")
     assert problem.features == (Feature("metric:eval_time", bins=5), Feature("length", bins=5))
-    assert initial is not None
     assert (initial.rewards, initial.metrics) == (
         (0.5,),
         (("near", 0.25), ("eval_time", 1.0), ("combined_score", 0.5)),
@@ -181,9 +170,7 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
     assert first.startswith("searched for combined_score alone")
     assert "A metrics.toml makes objectives of them (`evovpo check --bounds RUN` writes one)" in first
     assert not any("HIGHER" in remark or "were learned" in remark for remark in opened.remarks)
-    again = load_openevolve(folder, frozen=[problem], open_evaluator=answering(near=9.0).open)
-    assert again.problem.evaluator is not None
-    assert again.problem.evaluator.metrics == problem.evaluator.metrics
+    assert problem_of(folder, frozen=[problem], near=9.0).evaluator.metrics == problem.evaluator.metrics
     lacks = load_openevolve(
         folder, opened.config, opened.settings, open_evaluator=answering(combined_score=1.0).open
     )
@@ -192,10 +179,8 @@ def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> Non
 
 def test_a_stored_problem_of_the_same_files_with_other_objectives_is_not_taken_up(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
-    sandbox = answering(near=0.25, large=1.0)
-    now = load_openevolve(folder, open_evaluator=sandbox.open).problem
+    now = problem_of(folder, near=0.25, large=1.0)
     # As versions before stored it: every number an objective, and nothing said of one that ranks alone.
-    assert now.evaluator is not None
     metrics = (Metric("near", 0.25, 0.5, is_soft=True), Metric("large", 1.0, 2.0, is_soft=True))
     evaluator = dataclasses.replace(now.evaluator, metrics=metrics, left_out=None)
     names = tuple(Objective(metric.name, describe(metric)) for metric in metrics)
@@ -207,7 +192,7 @@ def test_a_stored_problem_of_the_same_files_with_other_objectives_is_not_taken_u
     content = (content_digest(read_project(folder)), "{}")
     old = dataclasses.replace(old, version=content_id(json.dumps(values, sort_keys=True), *content))
     assert is_unchanged(old, Config())  # so that its runs can be taken up
-    assert load_openevolve(folder, frozen=[old], open_evaluator=sandbox.open).problem == now
+    assert problem_of(folder, frozen=[old], near=0.25, large=1.0) == now
 
 
 def test_declared_metrics_are_objectives_and_all_others_stay_raw(tmp_path: Path) -> None:
@@ -223,11 +208,9 @@ def test_declared_metrics_are_objectives_and_all_others_stay_raw(tmp_path: Path)
         ),
     )
     assert not problem.has_one_score
-    assert problem.evaluator is not None
     assert problem.evaluator.metrics == (Metric("near", 0, 1), Metric("large", 1, 2, is_soft=True))
     assert (problem.id, problem.suffix, problem.trust, problem.entry) == ("p", ".py", Trust.LOW, "")
     assert problem.seeds == (Program(PROGRAM),)
-    assert loaded.initial is not None
     assert loaded.initial.rewards == (0.25, 0.5)
     assert loaded.initial.metrics == (("near", 0.25), ("large", 1.0), ("c1", 3.0), ("combined_score", 0.25))
     assert loaded.initial.problem_version == problem.version
@@ -238,57 +221,43 @@ def test_declared_metrics_are_objectives_and_all_others_stay_raw(tmp_path: Path)
 def test_a_direction_that_is_said_although_it_is_the_usual_one_keeps_the_version(tmp_path: Path) -> None:
     bounds = "[metrics.near]\nlow = 0\nhigh = 1\n"
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": bounds})
-    sandbox = answering(near=0.25)
-    first = load_openevolve(folder, open_evaluator=sandbox.open).problem
-    write_project(folder, {"metrics.toml": bounds + "lower_is_better = false\n"})
-    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version == first.version
-    write_project(folder, {"metrics.toml": bounds + "lower_is_better = true\n"})
-    assert load_openevolve(folder, open_evaluator=sandbox.open).problem.version != first.version
+    first = problem_of(folder, near=0.25)
+    for text, is_same in (("false", True), ("true", False)):
+        write_project(folder, {"metrics.toml": f"{bounds}lower_is_better = {text}\n"})
+        assert (problem_of(folder, near=0.25).version == first.version) is is_same
 
 
 def test_nothing_of_a_directory_runs_in_this_process(tmp_path: Path) -> None:
     files = {"evaluator.py": "raise SystemExit\n" + PLAIN, "initial_program.py": "raise SystemExit\n"}
-    assert load_openevolve(write_project(tmp_path / "p", files), open_evaluator=answering(a=1.0).open)
+    assert problem_of(write_project(tmp_path / "p", files), a=1.0)
 
 
 def test_bounds_once_learned_stay_although_the_evaluator_is_noisy(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
-    first = load_openevolve(folder, open_evaluator=answering(near=0.25).open).problem
+    first = problem_of(folder, near=0.25)
     silent = answering(near=0.5)
     again = load_openevolve(folder, frozen=[first], open_evaluator=silent.open)
     assert again.problem == first
     assert again.initial is None
     assert silent.jobs == []
     # Another time limit is another version, on the same scale; other files are another scale.
-    slower = load_openevolve(
-        folder,
-        Config.load(None, {"evaluator.timeout_seconds": 9.0}),
-        frozen=[first],
-        open_evaluator=silent.open,
-    ).problem
+    patient = Config.load(None, {"evaluator.timeout_seconds": 9.0})
+    slower = problem_of(folder, patient, [first], near=0.5)
     assert slower.version != first.version
-    assert slower.evaluator is not None
-    assert first.evaluator is not None
     assert slower.evaluator.metrics == first.evaluator.metrics
     write_project(folder, {"initial_program.py": BETTER})
-    other = load_openevolve(folder, frozen=[first], open_evaluator=silent.open).problem
-    assert other.evaluator is not None
-    assert other.evaluator.metrics[0].low == 0.5
+    assert problem_of(folder, frozen=[first], near=0.5).evaluator.metrics[0].low == 0.5
 
 
 def test_declared_bounds_make_another_version_and_folders_may_move(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
-    first = load_openevolve(folder, open_evaluator=answering(near=0.25).open).problem
-    moved = load_openevolve(
-        write_project(tmp_path / "q" / "p", SHAPES["plain"]),
-        frozen=[first],
-        open_evaluator=answering(near=0.9).open,
-    ).problem
+    first = problem_of(folder, near=0.25)
+    moved = problem_of(write_project(tmp_path / "q" / "p", SHAPES["plain"]), frozen=[first], near=0.9)
     assert moved.version == first.version
     assert is_unchanged(first, Config())
     write_project(folder, {"metrics.toml": "[metrics.near]\nlow = 0\nhigh = 1\n"})
     assert not is_unchanged(first, Config())
-    declared = load_openevolve(folder, frozen=[first], open_evaluator=answering(near=0.25).open).problem
+    declared = problem_of(folder, frozen=[first], near=0.25)
     assert declared.version != first.version
 
 
@@ -309,23 +278,21 @@ def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (
-            Answer(Status.ERROR, detail="ImportError: no jax"),
-            ProblemError,
-            "expected a judgement .* ImportError: no jax",
-        ),
-        (Answer(Status.TIMEOUT), ProblemError, "found a failure: timeout"),
-        (Answer(metrics=(("why", "broken"), ("ok", True))), ProblemError, 'found why = "broken", ok = true'),
-        (Answer(), ProblemError, "expected at least one finite number .* found nothing"),
-        (Answer(Status.SANDBOX_ERROR, detail="no space"), SandboxError, "could not be run: .*no space"),
+        ({"status": Status.ERROR, "detail": "no jax"}, ProblemError, "expected a judgement .* no jax"),
+        ({"status": Status.TIMEOUT}, ProblemError, "found a failure: timeout"),
+        ({"metrics": (("why", "broken"), ("ok", True))}, ProblemError, 'found why = "broken", ok = true'),
+        ({}, ProblemError, "expected at least one finite number .* found nothing"),
+        ({"status": Status.SANDBOX_ERROR, "detail": "no space"}, SandboxError, "not be run: .*no space"),
     ],
 )
 def test_an_evaluator_that_fails_its_own_program_is_one_clear_error(
-    tmp_path: Path, answer: Answer, error: type[Exception], message: str
+    tmp_path: Path, answer: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"])
     with pytest.raises(error, match=message):
-        load_openevolve(folder, open_evaluator=Answering(lambda job: answer).open)
+        load_openevolve(
+            folder, open_evaluator=Answering(lambda job: WholeResult(**{"status": Status.OK} | answer)).open
+        )
 
 
 def test_settings_of_the_yaml_give_way_to_files_and_overrides(tmp_path: Path) -> None:
@@ -375,11 +342,13 @@ def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_al
     tmp_path: Path,
 ) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": DECLARED})
-    problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
-    answer = Answer(
+    problem = problem_of(folder, near=0.25, large=1.0)
+    answer = WholeResult(
+        Status.OK,
         metrics=(("near", "nan"), ("note", "too slow")),
         artifacts=(("advice", "é" * 990), ("more", "x" * 2000)),
         log="a" * 1000 + "end",
+        isolation="imagined",
     )
     evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: answer)).evaluate(Program(BETTER))
     assert evaluation.rewards == (0.0, 0.0)
@@ -399,29 +368,23 @@ def test_feedback_has_errors_faults_artifacts_and_the_end_of_what_was_printed_al
 
 def test_a_failure_is_the_zero_vector_and_keeps_what_was_measured(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"metrics.toml": DECLARED})
-    problem = load_openevolve(folder, open_evaluator=answering(near=0.25, large=1.0).open).problem
-    failed = Answer(Status.CRASH, (("near", 1.0),), detail="signal 11")
+    problem = problem_of(folder, near=0.25, large=1.0)
+    failed = WholeResult(Status.CRASH, metrics=(("near", 1.0),), detail="signal 11")
     evaluation = OpenEvolveEvaluator(problem, Answering(lambda job: failed)).evaluate(Program(BETTER))
-    assert (evaluation.status, evaluation.rewards, evaluation.feedback) == (
-        Status.CRASH,
-        (0.0, 0.0),
-        "crash: signal 11",
-    )
+    assert (evaluation.status, evaluation.rewards) == (Status.CRASH, (0.0, 0.0))
+    assert evaluation.feedback == "crash: signal 11"
     assert evaluation.metrics == (("near", 1.0),)
-    broken = Answer(Status.SANDBOX_ERROR, detail="no memory")
-    assert (
-        OpenEvolveEvaluator(problem, Answering(lambda job: broken)).evaluate(Program(BETTER)).rewards is None
-    )
+    broken = WholeResult(Status.SANDBOX_ERROR, detail="no memory")
+    again = OpenEvolveEvaluator(problem, Answering(lambda job: broken)).evaluate(Program(BETTER))
+    assert again.rewards is None
 
 
 def test_a_program_is_given_under_a_name_of_its_own() -> None:
     program = Program("text")
     job = job_of(program, ".rs", "judge.py", ())
-    assert job is not None
     assert (job.entry, job.files) == (f"program_{program.id}.rs", {f"program_{program.id}.rs": "text"})
     assert (job.evaluator, job.functions, job.thresholds) == ("judge.py", ("evaluate",), ())
     folder = job_of(Program(pack({"a/b.py": "x\n"})), "/", "e.py", (0.5, 0.75))
-    assert folder is not None
     assert (folder.entry, folder.files) == ("", {"a/b.py": "x\n"})
     assert folder.functions == ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
     assert job_of(Program("no bundle"), "/", "e.py", ()) is None
@@ -429,16 +392,14 @@ def test_a_program_is_given_under_a_name_of_its_own() -> None:
 
 # ---------------------------------------------------------------- whole runs in the real sandbox
 
-SETTINGS = [
-    "proposer.name=scripted",
-    "prompt.style=rewrite",
-    "search.evaluations=4",
-    "search.rollouts=2",
-    "search.islands=1",
-    "search.in_flight=1",
-    "sandbox.workers=2",
-    "evaluator.timeout_seconds=20",
-]
+
+def requested(folder: Path, url: str, evaluations: int = 4) -> RunRequest:
+    settings = ("proposer.name=scripted", "prompt.style=rewrite", f"search.evaluations={evaluations}")
+    settings += ("search.rollouts=2", "search.islands=1", "search.in_flight=1", "sandbox.workers=2")
+    changes = Config.read_changes([*settings, "evaluator.timeout_seconds=20", f"store.url={url}"])
+    return open_request(str(folder), None, changes)
+
+
 MAIN = SHAPES["folder"]["initial_program/main.py"]
 
 
@@ -468,14 +429,13 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
     folder = write_project(tmp_path / shape, SHAPES[shape])
     files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
+    named = requested(folder, url)
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(replies(shape)))
         view = read_run(store, outcome.run)
         verify(outcome.run, store)
     assert (outcome.evaluations, outcome.trust, outcome.solved) == (4, "low", False)
     assert view.summary.by_status[Status.OK] >= 2
-    assert view.evaluation is not None
     assert view.evaluation.trust is Trust.LOW
     assert outcome.best_mean_reward > 0.5  # the initial program has one half in every objective
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
@@ -486,7 +446,7 @@ def test_a_project_of_each_shape_runs_unmodified(tmp_path: Path, shape: str) -> 
 def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
+    named = requested(folder, url)
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(replies("plain")))
         assert outcome.score == 0.875
@@ -504,7 +464,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
             {"evaluations": 2, "score": 0.875},
         ]
         assert "[metrics.near]\nlow = 0.25\nhigh = 1.03125\n" in bounds_text(store, outcome.run)
-        again = open_request(str(folder), None, Config.read_changes([*SETTINGS, f"store.url={url}"]))
+        again = requested(folder, url)
         assert again.problem == named.problem
         assert again.judged == ()
         assert resume(outcome.run, store).score == 0.875
@@ -522,13 +482,11 @@ APART = {
 
 
 def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
     folder = write_project(tmp_path / "apart", APART)
     url = f"sqlite:///{tmp_path}/evovpo.db"
-    named = open_request(
-        str(folder), None, Config.read_changes([*SETTINGS, "search.evaluations=2", f"store.url={url}"])
-    )
+    named = requested(folder, url, 2)
     with Store.open(url, create=True) as store:
         scripted = ScriptedProposer(replies("plain"))
         outcome = start(named, store, scripted)
@@ -539,7 +497,6 @@ def test_the_best_by_score_and_the_best_by_mean_reward_are_told_apart(
     assert (outcome.score, outcome.program_mean_reward) == (-1.0, 0.5)
     assert outcome.best_mean_program_id == best.id
     assert outcome.best_mean_reward > 0.5
-    command = shell.Shell(capsys)
     found = command("show", "latest", "--store", url, "--json", "--no-png").json
     assert (found["program_mean_reward"], found["best_mean_reward"]) == (0.5, outcome.best_mean_reward)
     assert found["lineage"][0]["program_id"] == found["program_id"]
@@ -568,13 +525,10 @@ def test_in_proxy_mode_the_candidate_is_apart_and_its_judgement_trusted(tmp_path
 # ---------------------------------------------------------------- the command line
 
 
-def test_evolving_a_project_with_a_model_behind_a_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def test_evolving_a_project_with_a_model_behind_a_server(tmp_path: Path, command: shell.Shell) -> None:
     yaml = "llm: {api_base: 'http://localhost:9/v1', models: [{name: a, top_p: 0.5}, {name: b}]}\n"
     folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml + "unheard_of: 1\n"})
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/evovpo.db"
+    url = f"sqlite:///{tmp_path}/evovpo.db"
     with served([f"```python\n{BETTER}```"] * 2) as (address, bodies):
         answer = command(
             *("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json", "-n", "2"),
@@ -605,12 +559,10 @@ def test_evolving_a_project_with_a_model_behind_a_server(
     assert (checked.code, "were learned" in checked.out) == (0, False)
 
 
-def test_check_shows_metrics_trust_and_what_each_key_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_shows_metrics_trust_and_what_each_key_does(tmp_path: Path, command: shell.Shell) -> None:
     yaml = "max_iterations: 7\ncheckpoint_interval: 5\nunheard_of: 1\n"
     folder = write_project(tmp_path / "plain", SHAPES["plain"] | {"config.yaml": yaml})
-    answer = shell.Shell(capsys)("check", folder, "--store", f"sqlite:///{tmp_path}/none.db")
+    answer = command("check", folder, "--store", f"sqlite:///{tmp_path}/none.db")
     assert answer.code == 0
     for text in (
         "search.evaluations = 7",
@@ -624,16 +576,14 @@ def test_check_shows_metrics_trust_and_what_each_key_does(
     assert not (tmp_path / "none.db").exists()
 
 
-def test_evolving_needs_a_model_that_can_write_programs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evolving_needs_a_model_that_can_write_programs(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_project(tmp_path / "plain", SHAPES["plain"])
     url = f"sqlite:///{tmp_path}/none.db"
-    answer = shell.Shell(capsys)("evolve", folder, "--store", url)
+    answer = command("evolve", folder, "--store", url)
     assert answer.code == 2
     assert "give --base-url URL --model NAME" in answer.err
     assert not (tmp_path / "none.db").exists()
     config = Config.load(None, {"proposer.name": "openai"})
-    check_proposer(load_openevolve(folder, open_evaluator=answering(near=1.0).open).problem, config)
+    check_proposer(problem_of(folder, near=1.0), config)
     with pytest.raises(ConfigError, match="is for OpenEvolve projects"):
         open_request("strings/date-to-iso", folder / "config.yaml")

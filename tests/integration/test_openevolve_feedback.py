@@ -11,7 +11,7 @@ from openevolve_problems import BETTER, LOAD, PROGRAM, answered, write_project
 from evovpo.config import Config
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
-from evovpo.runs.request import open_request
+from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.run import start
 from evovpo.store import Store
 from evovpo.types import CallOutcome, Evaluation, Prompt, Tell
@@ -51,14 +51,15 @@ def project(tmp_path: Path, url: str) -> Path:
     return write_project(tmp_path / "p", FILES | {"config.yaml": YAML.replace("URL", url)})
 
 
-def run(folder: Path, tmp_path: Path, **proposer: Any) -> tuple[Store, str]:
+def requested(folder: Path, url: str, *settings: str) -> RunRequest:
+    changes = Config.read_changes([*settings, f"store.url={url}"])
+    return open_request(str(folder), folder / "config.yaml", changes)
+
+
+def run(folder: Path, tmp_path: Path) -> tuple[Store, str]:
     url = f"sqlite:///{tmp_path}/runs.db"
-    settings = ("search.evaluations=2", "search.in_flight=1", "prompt.style=rewrite", f"store.url={url}")
-    named = open_request(
-        str(folder),
-        folder / "config.yaml",
-        Config.read_changes([*settings, "sandbox.workers=2", "proposer.attempts=1"]),
-    )
+    settings = ("search.evaluations=2", "search.in_flight=1", "prompt.style=rewrite", "proposer.attempts=1")
+    named = requested(folder, url, *settings, "sandbox.workers=2")
     store = Store.open(url, create=True)
     outcome = start(named, store, ScriptedProposer([f"```python\n{BETTER}```", "nothing"]))
     return store, outcome.run
@@ -148,15 +149,9 @@ def test_a_model_that_fails_or_talks_is_left_out_and_no_judgement_is_lost(
 
 
 def test_judges_make_a_problem_of_their_own(tmp_path: Path) -> None:
-    folder = project(tmp_path, "http://127.0.0.1:9/v1")
-    overrides = [f"store.url=sqlite:///{tmp_path}/none.db"]
-    with_judges = open_request(str(folder), folder / "config.yaml", Config.read_changes(overrides)).problem
-    without = open_request(
-        str(folder), folder / "config.yaml", Config.read_changes([*overrides, "evaluator.judges="])
-    ).problem
+    folder, url = project(tmp_path, "http://127.0.0.1:9/v1"), f"sqlite:///{tmp_path}/none.db"
+    with_judges = requested(folder, url).problem
+    without = requested(folder, url, "evaluator.judges=").problem
     assert with_judges.version != without.version
     write_project(folder, {"config.yaml": "max_iterations: 1\n"})
-    assert (
-        open_request(str(folder), folder / "config.yaml", Config.read_changes(overrides)).problem.version
-        == without.version
-    )
+    assert requested(folder, url).problem.version == without.version

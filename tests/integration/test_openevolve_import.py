@@ -136,10 +136,8 @@ def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: 
     assert found.migrants == 1
     view = read_run(store, found.run)
     assert view.run.status is RunStatus.STOPPED
-    assert view.best is not None
     assert view.best.source == BETTER
     assert run_json(view, [])["combined_score"] == 0.75
-    assert view.evaluation is not None
     assert view.evaluation.metrics == (("near", 0.75), ("large", 3.0), ("combined_score", 0.75), ("ok", True))
     assert (view.evaluation.trust, view.evaluation.feedback) == (Trust.LOW, "advice: more\ncount: 3")
     assert view.summary.by_status == {Status.OK: 2, Status.TIMEOUT: 1}
@@ -174,19 +172,6 @@ def test_an_import_that_was_cut_off_is_completed(
     assert found.is_new
     assert store.run(found.run).status is RunStatus.STOPPED
     assert sum(isinstance(event, Tell) for event in store.history(found.run)) == 5
-
-
-def test_the_command_imports(tmp_path: Path, evovpo: Shell) -> None:
-    folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
-    answer = evovpo("import-openevolve", folder, "--json")
-    assert (answer.code, answer.json["programs"], answer.json["migrants"]) == (0, 4, 1)
-    assert answer.json["is_new"]
-    shown = evovpo("show", "latest", "--no-png", "--json")
-    assert (shown.json["problem"], shown.json["trust"], shown.json["status"]) == ("packing", "low", "stopped")
-    assert shown.json["score_curve"][-1] == {"evaluations": 1, "score": 0.75}
-    refused = evovpo("replay", "latest")
-    assert refused.code == 2
-    assert "cannot be replayed" in refused.err
 
 
 # ---------------------------------------------------------------- runs of OpenEvolve itself
@@ -239,8 +224,6 @@ def stored_programs(store: Store, run_id: str) -> Counter[tuple[str, int, str | 
     for event in store.history(run_id):
         for judged in event.judged if isinstance(event, Tell) else ():
             program, evaluation = judged.candidate.program, judged.evaluation
-            assert program is not None
-            assert evaluation is not None
             parent = asked[event.prompt_id].parent_id
             metrics = json.dumps(dict(evaluation.metrics or ()), sort_keys=True)
             found[program.id, asked[event.prompt_id].island, parent, metrics] += 1
@@ -276,7 +259,6 @@ def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_
     assert store.query("SELECT count(*) AS n FROM tells") == before
     best = evovpo("show", answer.json["run"], "--store", store.name, "--no-png", "--json").json
     expected = database.get_best_program()
-    assert expected is not None
     assert best["combined_score"] == expected.metrics["combined_score"]
 
 

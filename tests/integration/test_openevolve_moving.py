@@ -68,13 +68,13 @@ def test_a_project_searches_and_shows_as_openevolve_does_unless_told_otherwise(t
 
 
 def test_iterations_are_model_calls_and_prompts_show_the_best_program(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
     yaml = "max_iterations: 6\ndatabase: {num_islands: 1}\ndiff_based_evolution: false\n"
     yaml += "llm: {temperature: 1.0}\n"
     folder = write_project(tmp_path / "p", FILES | {"config.yaml": yaml})
     texts = [f"```python\ndef guess():\n    return 2.{digit}\n```" for digit in range(8)]
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/runs.db"
+    url = f"sqlite:///{tmp_path}/runs.db"
     with served(texts) as (address, bodies):
         many = ("evolve", folder, "--base-url", address, "--model", "m", "--store", url, "--json")
         answer = command(*many, "--set", "search.in_flight=1", "--set", "sandbox.workers=1")
@@ -112,9 +112,9 @@ def test_whole_programs_without_markers_are_taken_unless_the_file_says_that_bloc
     assert read_rewrite(problem, f"```python\n{bare}```", Program(bare), False) == Program(bare)
 
 
-def test_of_several_initial_programs_one_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_initial_programs_one_is_named(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_project(tmp_path / "p", FILES | {"initial_program.rs": "fn main() {}\n"})
-    command, url = shell.Shell(capsys), f"sqlite:///{tmp_path}/runs.db"
+    url = f"sqlite:///{tmp_path}/runs.db"
     refused = command("check", folder)
     assert (refused.code, "name one with --set evaluator.initial_program" in refused.err) == (2, True)
     start = tmp_path / "start.py"
@@ -155,13 +155,13 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
         open_request("strings/date-to-iso", None, Config.read_changes([f"evaluator.initial_program={start}"]))
 
 
-def test_prompts_takes_the_options_of_evolve(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_takes_the_options_of_evolve(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_project(tmp_path / "p", FILES)
     yaml, bounds = tmp_path / "other.yaml", tmp_path / "bounds.toml"
     yaml.write_text("prompt: {system_message: Guess four.}\n")
     bounds.write_text("[metrics.combined_score]\nlow = 0.0\nhigh = 0.5\n")
     options = ("--config", yaml, "--set", f"evaluator.metrics={bounds}")
-    answer = shell.Shell(capsys)("check", folder, "--prompts", *options)
+    answer = command("check", folder, "--prompts", *options)
     assert answer.code == 0, answer.err
     assert "Guess four." in answer.out
     assert "combined_score 0.5" in answer.out  # 0.25 between 0 and 0.5
@@ -282,23 +282,27 @@ def test_what_an_empty_value_switches_off_in_openevolve_is_off(tmp_path: Path) -
     assert "exceeds" not in user
 
 
-def test_a_run_by_templates_varies_its_prompts_and_replays(tmp_path: Path) -> None:
+def test_a_run_by_templates_varies_its_prompts_replays_and_knows_what_they_showed(tmp_path: Path) -> None:
     folder, _, _ = templated(tmp_path)
     url = f"sqlite:///{tmp_path}/runs.db"
-    settings = ("proposer.name=scripted", "search.evaluations=12", "search.in_flight=1", f"store.url={url}")
+    settings = ("proposer.name=scripted", "search.evaluations=24", "search.in_flight=1", f"store.url={url}")
     named = open_request(str(folder), None, Config.read_changes([*settings, "sandbox.workers=1"]))
 
     def write(prompt: Prompt, index: int) -> str:
-        return f"<<<<<<< SEARCH\n    return 1.0\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
+        line = re.findall(r"^    return .*$", prompt.messages[-1].content, re.MULTILINE)[0]
+        return f"<<<<<<< SEARCH\n{line}\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
 
     with Store.open(url, create=True) as store:
         outcome = start(named, store, ScriptedProposer(write))
         prompts = [event for event in store.history(outcome.run) if isinstance(event, Prompt)]
         verify(outcome.run, store)
+        program = store.program(outcome.program_id)
+        origins = {one.origin for one in lineage(store, outcome.run, named.problem, program)}
     texts = [prompt.messages[-1].content for prompt in prompts if prompt.messages]
-    assert len(texts) == 12
+    assert len(texts) == 24
     assert len({one for one in ("Hello.", "Good day.", "At last.") for text in texts if one in text}) > 1
     assert "TOP 1" in texts[-1]
+    assert "other run" not in origins  # programs that a prompt only showed are of this run
 
 
 def test_templates_that_cannot_be_used_are_one_clear_error(tmp_path: Path) -> None:
@@ -340,12 +344,12 @@ def _near(value):
 
 
 def test_openevolves_words_are_understood_and_its_files_are_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     yaml = "diff_based_evolution: false\ndatabase: {num_islands: 1}\n"
     folder = write_project(tmp_path / "p", FILES | {"config_phase_1.yaml": yaml})
-    command, out = shell.Shell(capsys), folder / "results"
+    out = folder / "results"
     assert "not read: config_phase_1.yaml;" in command("check", folder).out
     words = ("-c", folder / "config_phase_1.yaml", "-i", "4", "-t", "0.5", "-o", out, "--json")
     with served([f"```python\n{BETTER}```"]) as (address, _):
@@ -375,46 +379,25 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     assert f"evovpo-out/{answer.json['run']}/best/best_program.py" in again.err
 
 
-def test_a_folder_where_one_file_is_wanted_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_where_one_file_is_wanted_is_named(tmp_path: Path, command: shell.Shell) -> None:
     files = {
         "initial_program/tour.cpp": "int main() {}\n",
         "evaluator.py": "def evaluate(path):\n    open(path)\n",
     }
-    refused = shell.Shell(capsys)("check", write_project(tmp_path / "tsp", files))
+    refused = command("check", write_project(tmp_path / "tsp", files))
     assert refused.code == 3
     assert "judging the initial program" in refused.err
     assert "the evaluator takes one file: name that with --set evaluator.initial_program=FILE" in refused.err
 
 
-def test_what_a_prompt_only_showed_comes_from_this_run(tmp_path: Path) -> None:
-    folder, _, _ = templated(tmp_path)  # whose prompts show other programs beside the parent
-    settings = ("proposer.name=scripted", "search.evaluations=24", "search.in_flight=1", "search.islands=1")
-    url = f"sqlite:///{tmp_path}/runs.db"
-    named = open_request(
-        str(folder), None, Config.read_changes([*settings, f"store.url={url}", "sandbox.workers=1"])
-    )
-
-    def write(prompt: Prompt, index: int) -> str:
-        line = re.findall(r"^    return .*$", prompt.messages[-1].content, re.MULTILINE)[0]
-        return f"<<<<<<< SEARCH\n{line}\n=======\n    return 1.{prompt.sequence}\n>>>>>>> REPLACE"
-
-    with Store.open(url, create=True) as store:
-        outcome = start(named, store, ScriptedProposer(write))
-        program = store.program(outcome.program_id)
-        origins = {one.origin for one in lineage(store, outcome.run, named.problem, program)}
-    assert "other run" not in origins
-
-
 def test_the_best_program_of_a_folder_is_a_folder(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder, out = write_project(tmp_path / "p", SHAPES["folder"]), tmp_path / "out"
     with served(["no program"]) as (address, _):
         server = ("--base-url", address, "--model", "m")
-        answer = shell.Shell(capsys)("evolve", folder, *server, "-n", "1", "--output-dir", out)
+        answer = command("evolve", folder, *server, "-n", "1", "--output-dir", out)
     assert answer.code == 3, answer.err
     assert "1 of 1 answers held no program, such as 'no program'" in answer.out + answer.err
     for name, text in SHAPES["folder"].items():

@@ -1,4 +1,4 @@
-"""Projects that need more than their own process: data by relative paths, a compiler, a key, the network."""
+"""Projects that need more than their own process: a compiler, a key, the network."""
 
 import os
 import shutil
@@ -22,17 +22,6 @@ pytestmark = pytest.mark.slow
 
 CPP = "// EVOLVE-BLOCK-START\n#define GUESS 1.0\n// EVOLVE-BLOCK-END\n"
 NEEDS: dict[str, dict[str, str]] = {
-    "data by a relative path": {
-        "initial_program.py": PROGRAM,
-        "data/wanted.csv": "3.25\n",
-        "evaluator.py": LOAD
-        + """
-def evaluate(program_path):
-    value = _load(program_path).guess()
-    with open("data/wanted.csv") as file:
-        return {"value": value, "combined_score": -abs(value - float(file.read()))}
-""",
-    },
     "a compiler": {
         "initial_program.cpp": CPP,
         "evaluator.py": """
@@ -75,21 +64,19 @@ def programs(need: str, number: int) -> str:
 
 @pytest.mark.parametrize("need", list(NEEDS))
 def test_a_search_finds_the_best_score_and_the_metrics_of_a_plain_call(
-    need: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    need: str, tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if need == "a compiler" and shutil.which("g++", path="/usr/bin") is None:
         pytest.skip("no /usr/bin/g++ to compile with")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("JUDGE_KEY", "four")
     folder = write_project(tmp_path / need, NEEDS[need])
     # Where nothing hides other users' files, only root's compilers may change modes unasked.
     allow = ["--allow", "path=/usr/bin"] if need == "a compiler" and os.geteuid() else []
     allow += ["--allow", "env=JUDGE_KEY"] if need == "a key" else []
     write = partial(programs, need)
-    found, said, view, sources, _ = searched(folder, write, shell.Shell(capsys), *allow)
+    found, said, view, sources, _ = searched(folder, write, command, *allow)
     judged = [item for item in view.scores if item.status is Status.OK]
     assert len(judged) > 15
-    monkeypatch.chdir(folder)  # where a plain call finds data by relative paths
     suffix = ".cpp" if need == "a compiler" else ".py"
     theirs = measured(folder, (sources[item.program_id] for item in judged), suffix)
     for item in judged:
@@ -134,7 +121,6 @@ def test_the_three_places_are_one_list_that_is_stored_and_told(tmp_path: Path) -
         proxy = ["sandbox.workers=1", "evaluator.mode=proxy"]
         apart = open_project(folder, changes=Config.read_changes(proxy), allow=["network"])
     assert list(opened.config.evaluator.allow) == list(words)
-    assert opened.initial is not None
     assert opened.initial.isolation.endswith(f"; opened: {', '.join(words)}")
     assert opened.remarks[0].endswith(f"which shares its process: {', '.join(words)}")
     assert apart.remarks[0] == "opened for the evaluator, candidates have none of it: network"
@@ -160,8 +146,6 @@ def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_pa
     settings = ["sandbox.workers=1", "sandbox.minimum_level=none"]
     strongest = open_project(folder, changes=Config.read_changes(settings)).initial
     off = open_project(folder, changes=Config.read_changes(settings), allow=["sandbox=off"]).initial
-    assert strongest is not None
-    assert off is not None
     with WholeSandbox(folder) as sandbox:
         assert strongest.isolation == sandbox.level
     assert off.isolation == "none; opened: sandbox=off"
@@ -186,9 +170,9 @@ def test_a_fault_names_the_place_where_it_was_written(
 
 
 def test_what_importing_does_that_forking_cannot_carry_over_is_a_remark_of_check(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
     evaluator = LOAD + "\nLINES = open(__file__)\ndef evaluate(path): return {'x': float(len(list(LINES)))}\n"
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
-    answer = shell.Shell(capsys)("check", folder, "--set", "sandbox.workers=1")
+    answer = command("check", folder, "--set", "sandbox.workers=1")
     assert (answer.code, "imported anew for every evaluation" in " ".join(answer.out.split())) == (0, True)

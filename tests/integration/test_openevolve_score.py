@@ -25,12 +25,11 @@ SETTINGS = (
 
 @pytest.mark.parametrize("shape", list(EXAMPLES))
 def test_the_best_program_is_that_with_the_best_score_and_metrics_are_openevolves_own(
-    shape: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shape: str, tmp_path: Path, command: shell.Shell
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = write_project(tmp_path / shape, EXAMPLES[shape])
     patient = ("--set", "evaluator.timeout_seconds=30")
-    found, _, view, sources, prompts = searched(folder, scripted(shape), shell.Shell(capsys), *patient)
+    found, _, view, sources, prompts = searched(folder, scripted(shape), command, *patient)
     name = "mean of 2 metrics" if shape == "mean" else "combined_score"
     assert [objective.name for objective in view.problem.objectives] == [name]
     assert len(sources) > 20
@@ -67,7 +66,6 @@ def test_a_program_stopped_at_a_stage_is_told_so_in_one_sentence(tmp_path: Path)
             )
         assert stopped.feedback == "stopped at stage 1: its score 0.3 is below the threshold 0.5"
         assert stopped.metrics == (("runs", 1.0), ("combined_score", 0.3))
-        assert stopped.rewards is not None
         assert len(stopped.rewards) == rewards
         assert (stopped.status, whole.status, whole.feedback) == (Status.OK, Status.OK, "")
     shown = shown_rewards(load_openevolve(plain, config).problem, stopped)
@@ -87,12 +85,9 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("kind", list(ERRORS))
-def test_check_fails_where_the_initial_program_does(
-    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_fails_where_the_initial_program_does(kind: str, tmp_path: Path, command: shell.Shell) -> None:
     files = {"initial_program.py": PROGRAM, "evaluator.py": f"def evaluate(path):\n    {ERRORS[kind]}\n"}
     folder = write_project(tmp_path / "p", files)
-    command = shell.Shell(capsys)
     answer = command("check", folder, "--json", "--set", "sandbox.workers=1")
     assert (answer.code, answer.json["usable"]) == (3, False)
     assert answer.json["problem"]["id"] == "p"
@@ -105,8 +100,7 @@ def test_check_fails_where_the_initial_program_does(
     assert kind == "lone" or "no compiler" in " ".join((told.out + told.err).split())
 
 
-def test_check_says_what_is_searched_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = shell.Shell(capsys)
+def test_check_says_what_is_searched_for(tmp_path: Path, command: shell.Shell) -> None:
     folder = write_project(tmp_path / "costs", EXAMPLES["costs"])
     found = command("check", folder, "--json").json
     assert (found["usable"], found["problem"]["objectives"]) == (True, ["combined_score"])
@@ -134,24 +128,21 @@ def test_a_run_of_failures_alone_says_so_and_ends_with_3_and_one_of_honest_zeros
     returned: str,
     code: int,
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    command: shell.Shell,
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     evaluator = LOAD + f"\ndef evaluate(path):\n    return {returned} if _load(path).guess() < 9 else 1 / 0\n"
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
     texts = [f"```python\n{PROGRAM.replace('1.0', text)}```" for text in ("2.0", "3.0", "9.0")]
-    answer = evolve(shell.Shell(capsys), folder, texts, "--json")
+    answer = evolve(command, folder, texts, "--json")
     assert answer.code == code
     assert ("every program of this run failed" in answer.err) is (code == 3)
     assert answer.json["best_metrics"]["combined_score"] == 0.0
 
 
 def test_bounds_of_a_run_make_a_vector_problem_whose_best_still_goes_by_the_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: shell.Shell
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    folder, command = write_project(tmp_path / "costs", EXAMPLES["costs"]), shell.Shell(capsys)
+    folder = write_project(tmp_path / "costs", EXAMPLES["costs"])
     texts = [f"```python\n{PROGRAM.replace('1.0', text)}```" for text in ("0.5", "2.5", "5.0")]
     url = f"sqlite:///{tmp_path}/evovpo.db"
     first = evolve(command, folder, texts)
@@ -186,12 +177,9 @@ def evaluate(path):
 """
 
 
-def test_a_mean_of_metrics_is_never_called_combined_score(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
+def test_a_mean_of_metrics_is_never_called_combined_score(tmp_path: Path, command: shell.Shell) -> None:
     files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + SIGNALS}
-    folder, command = write_project(tmp_path / "signals", files), shell.Shell(capsys)
+    folder = write_project(tmp_path / "signals", files)
     checked = command("check", folder)
     said = " ".join(checked.out.split())
     assert "ranked by the mean of 3 metrics, as OpenEvolve does (correlation = 0.1, slope_changes" in said
@@ -206,11 +194,10 @@ def test_a_mean_of_metrics_is_never_called_combined_score(
 
 
 def test_a_terminal_is_asked_once_whether_a_mean_is_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     files = {"initial_program.py": PROGRAM, "evaluator.py": LOAD + SIGNALS}
-    folder, command = write_project(tmp_path / "signals", files), shell.Shell(capsys)
+    folder = write_project(tmp_path / "signals", files)
     monkeypatch.setattr("evovpo.cli.terminal.is_interactive", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     refused = evolve(command, folder, [f"```python\n{BETTER}```"])
@@ -237,16 +224,14 @@ def evaluate(path):
 
 
 def test_a_zero_for_want_of_a_tool_is_not_usable_and_ends_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": CAUGHT})
     tool = tmp_path / "bin" / "turbo-tool"
     tool.parent.mkdir()
     tool.write_text("#!/bin/sh\nexit 0\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
-    command = shell.Shell(capsys)
     answer = command("check", folder)
     assert answer.code == 3
     assert "error: not usable: the initial program fails" in answer.err

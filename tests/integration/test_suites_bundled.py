@@ -1,4 +1,4 @@
-"""The suites `lists`, `strings-hard` and `strings-family`: solvable, and disjoint from what is trained on."""
+"""The suites of strings and lists: solvable, without leaks, and disjoint from what is trained on."""
 
 import ast
 import dataclasses
@@ -22,7 +22,9 @@ from trainer.domains.catalogue import open_family
 from trainer.domains.strings.tasks import run_own
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
-LISTS, HARD, FAMILY = PROBLEMS / "lists", PROBLEMS / "strings-hard", PROBLEMS / "strings-family"
+STRINGS, LISTS, HARD, FAMILY = (
+    PROBLEMS / name for name in ("strings", "lists", "strings-hard", "strings-family")
+)
 GOLDEN = PROBLEMS.parent / "tests" / "golden"
 REFERENCES: dict[str, str] = json.loads((GOLDEN / "references.json").read_text())
 """For hand-written problems of the suite `strings`: one right program each, in the language of the model."""
@@ -36,7 +38,6 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 def program_of(problem: Problem) -> str:
-    assert problem.folder is not None
     text: str = json.loads((Path(problem.folder) / "provenance.json").read_text())["program"]
     return text
 
@@ -44,13 +45,38 @@ def program_of(problem: Problem) -> str:
 def is_right(problem: Problem, program: Program, sandbox: Sandbox) -> bool:
     evaluator = Evaluator(dataclasses.replace(problem, limits=UNHURRIED), sandbox)
     rewards = evaluator.evaluate(program).rewards
-    assert rewards is not None
     return min(rewards) == 1.0 and all(evaluator.evaluate_heldout(program))
 
 
 def solution(expression: str, problem: Problem) -> Program:
     """Return an expression over the parameters as a program."""
     return Program(f"def solve({', '.join(problem.parameters)}):\n    return {expression}\n")
+
+
+# ---------------------------------------------------------------- strings
+
+
+def test_every_string_task_is_listed_with_a_measured_difficulty() -> None:
+    entries = load_suite(STRINGS)
+    assert len(entries) >= 48
+    assert sorted(entry.path for entry in entries) == sorted(STRINGS.glob("*/"))
+    difficulties = {entry.difficulty for entry in entries}
+    assert None not in difficulties
+    assert len(difficulties) > 1
+
+
+def test_string_tasks_have_enough_rows_and_none_that_gives_the_answer_away() -> None:
+    for entry in load_suite(STRINGS):
+        problem = load_problem(entry.path)
+        rows, outputs = (*problem.train, *problem.heldout), tuple(row.output for row in problem.train)
+        assert f"def solve({', '.join(problem.parameters)}):" in problem.seeds[0].source, problem.id
+        assert 1 <= len(problem.parameters) <= 3, problem.id
+        assert 4 <= len(problem.train) <= 16, problem.id
+        assert len(problem.heldout) >= 8, problem.id
+        assert all(isinstance(text, str) for row in rows for text in (*row.inputs, row.output)), problem.id
+        assert len({row.inputs for row in rows}) == len(rows), problem.id
+        assert outputs not in zip(*(row.inputs for row in problem.train), strict=True), problem.id
+        assert len(set(outputs)) >= 2, problem.id
 
 
 # ---------------------------------------------------------------- lists
@@ -101,7 +127,6 @@ def test_every_hard_task_is_solvable_in_the_language_and_has_held_out_rows(sandb
         assert expression_fault(problem) == ""
         name = problem.id.rpartition("/")[2]
         text = expressions.canonical(REFERENCES[name] if name in REFERENCES else program_of(problem))
-        assert text is not None
         assert is_right(
             problem, Program(expressions.to_source(text, problem.entry, problem.parameters)), sandbox
         ), name
@@ -113,7 +138,6 @@ def test_every_reference_is_right_on_its_problem(sandbox: Sandbox) -> None:
     for name, text in REFERENCES.items():
         problem = load_problem(PROBLEMS / "strings" / name)
         expression = expressions.canonical(text)
-        assert expression is not None
         program = Program(expressions.to_source(expression, problem.entry, problem.parameters))
         assert is_right(problem, program, sandbox), name
 

@@ -40,10 +40,9 @@ MADE = ["", "Dahl, Nils", *(f"{last}, {first}" for first, last in RIGHT)]
 
 
 @pytest.fixture
-def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+def evovpo(command: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    return Shell(capsys)
+    return command
 
 
 def table(path: Path, mark: str = ",") -> list[dict[str, str]]:
@@ -270,7 +269,6 @@ def test_a_batch_that_fails_is_halved_down_to_the_row_that_does_it() -> None:
     rows = [[str(number)] for number in range(9)] + [["a"]] * 600
     found = run_rows(patient, Program(source), Config(), rows, done.append)
     assert [value for value, _ in found[:9]] == ["00", "11", "22", "33", "44", "55", "66", None, "88"]
-    assert found[7][1] is not None
     assert "crash" in found[7][1]
     assert all(value == "aa" for value, _ in found[9:])
     assert (len(found), sum(done)) == (609, 609)

@@ -6,19 +6,17 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from http_servers import listening
+from http_servers import answering
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
+from evovpo.problem.openevolve.loading import load_openevolve
+from evovpo.sandbox import WholeJob, WholeResult
 from evovpo.types import Json, Limits, Problem, Status
-
-if TYPE_CHECKING:
-    from evovpo.sandbox import WholeJob
 
 PROGRAM = """# EVOLVE-BLOCK-START
 def guess():
@@ -61,7 +59,7 @@ def evaluate_stage1(program_path):
 
 def evaluate_stage2(program_path):
     value = _load(program_path).guess()
-    return {"near": max(0.0, 1 - abs(4 - value) / 4), "combined_score": value / 4}
+    return {"eval_time": value, "combined_score": 4 - abs(value - 3.25)}
 
 def evaluate(program_path):
     return {"never": "called"}
@@ -101,18 +99,6 @@ def evaluate(program_path):
     return {"near": max(0.0, 1 - abs(WANTED - value) / 4), "large": value}
 """,
     },
-    "by-name": {
-        "initial_program.py": PROGRAM,
-        "evaluator.py": """
-import os, sys
-
-def evaluate(program_path):
-    folder, name = os.path.split(os.path.abspath(program_path))
-    sys.path.insert(0, folder)
-    value = __import__(os.path.splitext(name)[0]).guess()
-    return {"near": max(0.0, 1 - abs(4 - value) / 4), "large": value}
-""",
-    },
     "text": {
         "initial_prompt.txt": "Answer in few words.\n",
         "evaluator.py": """
@@ -120,26 +106,6 @@ def evaluate(program_path, verbose=False, config=None):
     with open(program_path) as file:
         text = file.read()
     return {"short": 1 / len(text), "polite": float("please" in text)}
-""",
-    },
-    "values": {
-        "init_program.py": PROGRAM,
-        "evaluator.py": "import numpy\n"
-        + LOAD
-        + """
-def evaluate(program_path):
-    value = _load(program_path).guess()
-    print("noise " * 100)
-    return {
-        "near": numpy.float32(value / 4),
-        "count": numpy.int64(3),
-        "ok": True,
-        "message": "fine",
-        "nested": {"inner": 1.0},
-        "nothing": None,
-        "nan": float("nan"),
-        "inf": float("inf"),
-    }
 """,
     },
     "folder": {
@@ -167,30 +133,16 @@ def write_project(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a sandbox says of one program."""
-
-    status: Status = Status.OK
-    metrics: Sequence[tuple[str, Json]] = ()
-    artifacts: Sequence[tuple[str, str]] = ()
-    detail: str = ""
-    log: str = ""
-    wall_ms: float = 5.0
-    isolation: str = "imagined"
-    stopped: int = 0
-
-
 class Answering:
     """A sandbox that runs nothing: it keeps the jobs and answers what a function says."""
 
     remarks: tuple[str, ...] = ()
 
-    def __init__(self, answer: Callable[[WholeJob], Answer]) -> None:
+    def __init__(self, answer: Callable[[WholeJob], WholeResult]) -> None:
         self.jobs: list[WholeJob] = []
         self._answer = answer
 
-    def run(self, job: WholeJob, limits: Limits) -> Answer:
+    def run(self, job: WholeJob, limits: Limits) -> WholeResult:
         self.jobs.append(job)
         return self._answer(job)
 
@@ -202,7 +154,14 @@ class Answering:
 
 def answering(**metrics: Json) -> Answering:
     """Return a sandbox in which every program scores these metrics."""
-    return Answering(lambda job: Answer(metrics=tuple(metrics.items())))
+    return Answering(lambda job: WholeResult(Status.OK, metrics=tuple(metrics.items())))
+
+
+def problem_of(
+    folder: Path, config: Config | None = None, frozen: Sequence[Problem] = (), **scores: Json
+) -> Problem:
+    """Return the problem of a project whose initial program has these scores."""
+    return load_openevolve(folder, config, frozen=frozen, open_evaluator=answering(**scores).open).problem
 
 
 @contextmanager
@@ -230,39 +189,35 @@ def numbered(write: Callable[[int], str]) -> Iterator[str]:
 def answered(choose: Callable[[dict[str, Any]], list[str]]) -> Iterator[str]:
     """Serve a chat endpoint that answers the body of a request with these texts; yield its URL."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            choices = [
-                {
-                    "index": index,
-                    "finish_reason": "stop",
-                    "message": {"role": "assistant", "content": text},
-                    "token_ids": [ord(character) for character in text],
-                    "logprobs": {
-                        "content": [
-                            {"token": character, "logprob": -0.5, "bytes": None, "top_logprobs": []}
-                            for character in text
-                        ]
-                    },
-                }
-                for index, text in enumerate(choose(body))
-            ]
-            answer = {
-                "id": "x",
-                "object": "chat.completion",
-                "created": 0,
-                "model": body["model"],
-                "choices": choices,
-                "prompt_token_ids": [1, 2],
-                "usage": {"prompt_tokens": 2, "completion_tokens": 9, "total_tokens": 11},
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if request.command == "GET":
+            request.send_error(501)
+            return
+        body = json.loads(request.rfile.read(int(request.headers["Content-Length"])))
+        choices = [
+            {
+                "index": index,
+                "finish_reason": "stop",
+                "message": {"role": "assistant", "content": text},
+                "token_ids": [ord(character) for character in text],
+                "logprobs": {
+                    "content": [
+                        {"token": character, "logprob": -0.5, "bytes": None, "top_logprobs": []}
+                        for character in text
+                    ]
+                },
             }
-            data = json.dumps(answer).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            for index, text in enumerate(choose(body))
+        ]
+        found = {"id": "x", "object": "chat.completion", "created": 0, "model": body["model"]}
+        usage = {"prompt_tokens": 2, "completion_tokens": 9, "total_tokens": 11}
+        found |= {"choices": choices, "prompt_token_ids": [1, 2], "usage": usage}
+        data = json.dumps(found).encode()
+        request.send_response(200)
+        request.send_header("Content-Type", "application/json")
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        request.wfile.write(data)
 
-    with listening(Handler) as address:
+    with answering(answer) as address:
         yield f"{address}/v1"

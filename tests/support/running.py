@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +15,19 @@ LONG = 300
 """Seconds, far more than anything here takes: what does not come at all fails the test."""
 
 
-def wait_until(is_so: Callable[[], object]) -> None:
+def wait_until(is_so: Callable[[], object], message: str = "") -> None:
     """Wait until something is so."""
     end = time.monotonic() + LONG
     while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+        assert time.monotonic() < end, message
+        time.sleep(0.02)
+
+
+def is_gone(process: int) -> bool:
+    """True if a process has ended, whether or not its parent collected it."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    return True
 
 
 @contextmanager

@@ -26,7 +26,6 @@ def test_a_held_file_is_refused_until_its_holder_is_killed(tmp_path: Path) -> No
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(FileHeldError, match=str(other.pid)):
             hold(path)

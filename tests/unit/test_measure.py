@@ -132,7 +132,6 @@ def test_programs_are_run_once_and_right_ones_on_the_rows_held_out() -> None:
     found = measure_programs(PROBLEM, [[good, poor], [learnt, None], [lost, good], [good, good]], judge)
     assert judge.ran == 4
     assert found.faults == 1  # the held-out rows of the third could not be run
-    assert found.unseen_C_m is not None
     assert found.unseen_C_m.tolist() == [[True, False], [False, False], [True, True]]
     assert found.right_C_m.tolist() == [[True, False], [True, False], [True, True]]
     alone = measure_programs(dataclasses.replace(PROBLEM, heldout=()), [[good]], judge)

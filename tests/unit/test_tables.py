@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +52,19 @@ def test_cells_may_hold_quotes_and_line_ends(tmp_path: Path) -> None:
     assert [row["text"] for row in read_table(path)] == ['say "hi"\ntwice', '5" disk']
 
 
-def test_sheets_are_read_as_their_cells_are_written(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for cells in (("name", "age"), ("Berg, Ada", 36), (None, None), ("Lang", None)):
+def sheet(path: Path, *rows: tuple[object, ...]) -> Path:
+    """Write a workbook with these rows, and a second sheet."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for cells in rows:
         book.active.append(cells)
-    book.save(tmp_path / "a.xlsx")
-    assert read_table(tmp_path / "a.xlsx") == [
+    book.create_sheet("second").append(("other",))
+    book.save(path)
+    return path
+
+
+def test_sheets_are_read_as_their_cells_are_written(tmp_path: Path) -> None:
+    rows = (("name", "age"), ("Berg, Ada", 36), (None, None), ("Lang", None))
+    assert read_table(sheet(tmp_path / "a.xlsx", *rows)) == [
         {"name": "Berg, Ada", "age": "36"},
         {"name": "Lang", "age": ""},
     ]
@@ -132,11 +139,7 @@ def test_a_table_is_written_as_its_name_says_or_as_it_was(
 
 def test_a_sheet_keeps_what_is_not_filled(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for cells in (("n", "short"), (36, None), (None, None), ("=1+1", "kept")):
-        book.active.append(cells)
-    book.create_sheet("second").append(("other",))
-    book.save(tmp_path / "a.xlsx")
+    sheet(tmp_path / "a.xlsx", ("n", "short"), (36, None), (None, None), ("=1+1", "kept"))
     rows = [{"n": "36", "short": "s", "list": [1]}, {"n": "", "short": "kept", "list": None}]
     for column, out, expected in (
         ("short", "b.xlsx", [("n", "short"), (36, "s"), (None, None), ("=1+1", "kept")]),
@@ -200,7 +203,8 @@ def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) 
     task, said = table_task(write_names(tmp_path / "names.csv"), None)
     assert (len(task.tests), len(task.heldout), task.entry, task.parameters) == (16, 200, "short", ("name",))
     texts = [str(case.arguments[0]) for case in task.tests]
-    assert all(sum(mark(text) for text in texts) >= 5 for mark in (comma, dot, plain))
+    marks = Counter("," if "," in text else "." if "." in text else "none" for text in texts)
+    assert (len(marks), min(marks.values()) >= 5) == (3, True)
     pairs = {(case.arguments[0], case.expected) for case in (*task.tests, *task.heldout)}
     assert len(pairs) == 216
     assert pairs <= set(names())
@@ -209,18 +213,6 @@ def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) 
         in said
     )
     assert table_task(tmp_path / "names.csv", None) == (task, said)
-
-
-def comma(text: str) -> bool:
-    return "," in text
-
-
-def dot(text: str) -> bool:
-    return "." in text
-
-
-def plain(text: str) -> bool:
-    return not (comma(text) or dot(text))
 
 
 def test_few_rows_keep_a_quarter_unseen_and_what_is_unclear_is_left_out(tmp_path: Path) -> None:
@@ -313,17 +305,13 @@ def test_what_programs_return_becomes_no_formula(tmp_path: Path) -> None:
     found = read_table(tmp_path / "b.csv")
     assert [row["short"] for row in found] == [*(f"'{text}" for text in hostile[:5]), *hostile[5:]]
     assert found[0]["n"] == "=own"
-    openpyxl = pytest.importorskip("openpyxl")
-    book = openpyxl.Workbook()
-    for line in [("n", "short"), *(("=1+1", None) for _ in rows)]:
-        book.active.append(line)
-    book.save(tmp_path / "a.xlsx")
+    sheet(tmp_path / "a.xlsx", ("n", "short"), *(("=1+1", None) for _ in rows))
     with (tmp_path / "b.xlsx").open("w") as file:
         write_rows(file, tmp_path / "b.xlsx", tmp_path / "a.xlsx", rows, ["short"])
-    sheet = openpyxl.load_workbook(tmp_path / "b.xlsx").active
-    assert [sheet.cell(line, 2).data_type for line in range(2, 9)] == ["s"] * 7
-    assert sheet.cell(2, 2).value == hostile[0]
-    assert sheet.cell(2, 1).data_type == "f"  # the user's own
+    found = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx").worksheets[0]
+    assert [found.cell(line, 2).data_type for line in range(2, 9)] == ["s"] * 7
+    assert found.cell(2, 2).value == hostile[0]
+    assert found.cell(2, 1).data_type == "f"  # the user's own
 
 
 def test_a_sheet_with_a_cell_far_outside_or_much_inside_is_refused_at_once(

@@ -76,26 +76,23 @@ def usable(task: ImportedTask) -> ImportedTask:
     """
     reasons = list(task.left_out)
     seen: dict[str, Case] = {}
-    kept: dict[str, list[Case]] = {"tests": [], "heldout": []}
-    for part, cases in kept.items():
-        for test in getattr(task, part):
-            key = json.dumps(test.arguments, sort_keys=True)
-            if len(key) + len(json.dumps(test.expected)) > LONGEST_TEST:
-                reasons.append(f"longer than {LONGEST_TEST:,} characters")
-            elif seen.setdefault(key, test) is test:
-                cases.append(test)
-            elif seen[key] == test:
-                reasons.append("repeats another test")
-            else:
-                raise UnusableTaskError("two of its tests want different things of the same arguments")
-    if not kept["tests"]:
+    for test in task.tests:
+        key = json.dumps(test.arguments, sort_keys=True)
+        if len(key) + len(json.dumps(test.expected)) > LONGEST_TEST:
+            reasons.append(f"longer than {LONGEST_TEST:,} characters")
+        elif seen.setdefault(key, test) != test:
+            raise UnusableTaskError("two of its tests want different things of the same arguments")
+        elif seen[key] is not test:
+            reasons.append("repeats another test")
+    kept = list(seen.values())
+    if not kept:
         reason = max(set(reasons), key=reasons.count) if reasons else "there are none"
         raise UnusableTaskError(f"no test can be used: {reason}")
-    if all(test.expected is None for test in kept["tests"]):
+    if all(test.expected is None for test in kept):
         raise UnusableTaskError("every test wants None, which a program that does nothing returns")
     if not task.parameters:
         raise UnusableTaskError("the function has no parameters")
-    return task._replace(tests=kept["tests"], heldout=kept["heldout"], left_out=reasons)
+    return task._replace(tests=kept, left_out=reasons)
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -120,11 +117,7 @@ def checked_record(value: object, kind: type[Model], where: str) -> Model:
     except ValidationError as error:
         faults = error.errors(include_url=False)
     if any(fault["type"] == "missing" for fault in faults):
-        fields = [(name, field) for name, field in kind.model_fields.items() if field.is_required()]
-        needed = ", ".join(
-            " or ".join(map(str, getattr(field.validation_alias, "choices", [name])))
-            for name, field in fields
-        )
+        needed = ", ".join(name for name, field in kind.model_fields.items() if field.is_required())
         found = ", ".join(sorted(map(str, value)))[:200] or "none"
         raise ProblemError(
             f"{where}: expected the fields {needed}, found {found}; name the format that the file has"

@@ -18,6 +18,7 @@ _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 _LAST_SECOND = 253402300799.0
 """Of the year 9999, the last that a date can be of."""
 _MOST_ISLANDS = 10_000
+_USUAL_FOLDERS = ("checkpoints", "openevolve_output", "output", "")
 
 
 def _else(default: object) -> pydantic.WrapValidator:
@@ -140,7 +141,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     best = next((file for file in sorted(folder.glob("best_program.*")) if file.suffix != ".json"), None)
     return Checkpoint(
         folder=folder,
-        name=_name(folder),
+        name=next((above.name for above in folder.parents if above.name not in _USUAL_FOLDERS), folder.name),
         programs=tuple(_parents_first(programs)),
         suffix=suffix if best is None else best.suffix,
         faults=tuple(faults),
@@ -180,14 +181,6 @@ def _checkpoint_folder(path: Path) -> Path:
 def _number(folder: Path) -> int:
     last = folder.name.rpartition("_")[2]
     return int(last) if last.isdecimal() else -1
-
-
-def _name(folder: Path) -> str:
-    """Return the name of the project: the first folder above with a specific name."""
-    for parent in folder.parents:
-        if parent.name not in ("checkpoints", "openevolve_output", "output", ""):
-            return parent.name
-    return folder.name
 
 
 def _object(file: Path, faults: list[str]) -> dict[str, Any] | None:

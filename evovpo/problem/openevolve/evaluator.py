@@ -20,7 +20,6 @@ MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """How the sandbox writes such numbers; the faults of the metrics name them already."""
 _EVERY_STAGE = -1e308
-"""A threshold that every stage reaches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,9 +31,7 @@ class Project(NamedTuple):
     """The files of an OpenEvolve project."""
 
     folder: Path
-    """Absolute."""
     evaluator: str
-    """File name of the evaluator in the folder."""
     stages: tuple[str, ...]
     """Its cascade functions, in order and without a gap; empty where it has `evaluate` alone."""
     has_evaluate: bool

@@ -197,7 +197,6 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
     # Landlock does not govern metadata. Copying a file ends with such a call, and would fail.
     "metadata": (ALLOW, [(PRETEND, METADATA)]),
 }
-"""The default action and the rules of each filter."""
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:

@@ -127,7 +127,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
             if hasattr(result, "__await__"):
                 import asyncio  # slow to import, and few evaluators need it
 
-                result = asyncio.run(_awaited(result))
+                result = asyncio.run(result)
             found.update(strict_json.metrics_of(result))
             artifacts.update(strict_json.artifacts_of(result))
             thresholds = job["thresholds"]
@@ -192,10 +192,6 @@ def seed_generators(state: Any) -> None:
     numpy: Any = sys.modules.get("numpy.random")
     if numpy is not None and numpy.get_bit_generator().seed_seq is not None:  # nobody seeded it
         numpy.seed()
-
-
-async def _awaited(result: Any) -> Any:
-    return await result
 
 
 def _trace(error: BaseException) -> str:

@@ -66,9 +66,11 @@ def _syscall(number: int, *arguments: Any) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *arguments))
 
 
-def die_with_parent() -> None:
-    """Have this process killed when the thread that started it ends."""
+def die_with(parent: int) -> None:
+    """Have this process killed when the thread that started it ends; ends it if `parent` is gone already."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def close_to_others() -> None:

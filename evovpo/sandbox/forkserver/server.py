@@ -139,7 +139,7 @@ class _Programs:
         """Return how the program of the payload ended; with a socket it answers the calls that come by it."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
-            _limit_resources(wanted, self._own_bytes)
+            self._limit_resources(wanted)
             # The soft limit comes first: its signal tells that it was the time and not a crash.
             seconds = wanted["cpu_seconds"]
             self._cpu_seconds = clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
@@ -147,69 +147,63 @@ class _Programs:
         started, server_pid = time.monotonic(), os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_candidate(server_pid, self._cpu_seconds, self._child_filter, sockets)
+            self._become_candidate(server_pid, sockets)
         for number in sockets:
             os.close(number)
-        report = _wait_for(pid, self._poll, self._wall_ms, self._control)
-        return report | {"wall_ms": (time.monotonic() - started) * 1e3}
+        return self._wait_for(pid) | {"wall_ms": (time.monotonic() - started) * 1e3}
 
+    def _limit_resources(self, wanted: dict[str, Any]) -> None:
+        """Put this process, and so the next children, under soft limits, which the next request can raise."""
+        for name, value in (
+            (resource.RLIMIT_AS, self._own_bytes + (wanted["memory_mb"] << 20)),
+            (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),
+            (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
+            (resource.RLIMIT_NOFILE, wanted["open_files"]),
+        ):
+            resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
 
-def _become_candidate(
-    server_pid: int, cpu_seconds: tuple[int, int], child_filter: kernel.Filter | None, sockets: list[int]
-) -> NoReturn:
-    """Run the candidate of the payload, or let it answer the calls that come by a socket."""
+    def _become_candidate(self, server_pid: int, sockets: list[int]) -> NoReturn:
+        """Run the candidate of the payload, or let it answer the calls that come by a socket."""
 
-    def lock_down() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, cpu_seconds)
-        if sockets:
-            os.dup2(sockets[0], CONTROL)
-        if child_filter is not None:
-            child_filter.load()
+        def lock_down() -> None:
+            resource.setrlimit(resource.RLIMIT_CPU, self._cpu_seconds)
+            if sockets:
+                os.dup2(sockets[0], CONTROL)
+            if self._child_filter is not None:
+                self._child_filter.load()
 
-    def run() -> None:
-        if sockets:
-            calls.serve(CONTROL, program.read_payload()[0])
-        else:
-            program.run_payload()
-        child.flush(OSError)
+        def run() -> None:
+            if sockets:
+                calls.serve(CONTROL, program.read_payload()[0])
+            else:
+                program.run_payload()
+            child.flush(OSError)
 
-    child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
+        child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
 
-
-def _wait_for(pid: int, poll: select.poll, wall_ms: int, control: socket.socket) -> dict[str, Any]:
-    """Return how the child ended; its wall-clock limit, or the supervisor, may have ended it."""
-    pidfd = os.pidfd_open(pid)
-    poll.register(pidfd, select.POLLIN)
-    events = {descriptor for descriptor, _ in poll.poll(wall_ms)}
-    ended_for = ""
-    if pidfd not in events:
-        os.kill(pid, signal.SIGKILL)
-        ended_for = "wall"
-        if events:
-            ended_for = "supervisor"
-            control.recv(64)
-    _, status, usage = os.wait4(pid, 0)
-    poll.unregister(pidfd)
-    os.close(pidfd)
-    try:
-        is_ready = os.read(READY_READER, 1) == b"R"
-    except BlockingIOError:
+    def _wait_for(self, pid: int) -> dict[str, Any]:
+        """Return how the child ended; its wall-clock limit, or the supervisor, may have ended it."""
+        pidfd = os.pidfd_open(pid)
+        self._poll.register(pidfd, select.POLLIN)
+        events = {descriptor for descriptor, _ in self._poll.poll(self._wall_ms)}
+        ended_for = ""
+        if pidfd not in events:
+            os.kill(pid, signal.SIGKILL)
+            ended_for = "wall"
+            if events:
+                ended_for = "supervisor"
+                self._control.recv(64)
+        _, status, usage = os.wait4(pid, 0)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
         is_ready = False
-    return {
-        "status": status,
-        "is_ready": is_ready,
-        "ended_for": ended_for,
-        "cpu_ms": cpu_ms(usage),
-        "child_cpu_ms": cpu_ms(usage),
-    }
-
-
-def _limit_resources(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Put this process, and so the next children, under soft limits, which the next request can raise."""
-    for name, value in (
-        (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
-        (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),
-        (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
-        (resource.RLIMIT_NOFILE, wanted["open_files"]),
-    ):
-        resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
+        with contextlib.suppress(BlockingIOError):
+            is_ready = os.read(READY_READER, 1) == b"R"
+        used_ms = cpu_ms(usage)
+        return {
+            "status": status,
+            "is_ready": is_ready,
+            "ended_for": ended_for,
+            "cpu_ms": used_ms,
+            "child_cpu_ms": used_ms,
+        }

@@ -27,9 +27,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
     The first message says why it is not warm; an empty text if it is, or need not be.
     """
     try:
-        kernel.die_with_parent()
-        if os.getppid() != watcher:
-            os._exit(1)
+        kernel.die_with(watcher)
         child.place({1: 0, 2: 0, CONTROL: control_end})  # what importing prints is no evaluation's
         sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
         with socket.socket(fileno=CONTROL) as control, open("/proc/self/maps", errors="replace") as maps:

@@ -112,34 +112,32 @@ def _outcome(
 
 
 @contextlib.contextmanager
-def evaluator_folder() -> Iterator[Path]:
-    """Make a folder with an evaluator for the time of a block."""
+def _evaluators(level: Level, openings: Openings | None = None) -> Iterator[dict[str, WholeSandbox]]:
+    """Open a sandbox of each mode with an evaluator for the time of a block; `openings` are for `whole`."""
     with tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as folder:
         Path(folder, "evaluator.py").write_text(EVALUATOR)
-        yield Path(folder)
+        opened = openings or Openings()
+        with (
+            WholeSandbox(folder, workers=1, level=level, retries=0, openings=opened) as whole,
+            ProxySandbox(folder, workers=1, level=level, retries=0, preload=()) as proxy,
+        ):
+            yield {"whole": whole, "proxy": proxy}
 
 
-def run_evaluator(sandbox: WholeSandbox | ProxySandbox, code: str, limits: Limits = QUICK) -> WholeResult:
-    """Return what the evaluator of `evaluator_folder` says of a program."""
+def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> WholeResult:
+    """Return what the evaluator says of a program."""
     return sandbox.run(WholeJob({"program.py": code}, "program.py", "evaluator.py"), limits)
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     """Run the attacks on both modes of evaluators; held means here too that the next program runs."""
-    with (
-        evaluator_folder() as folder,
-        WholeSandbox(folder, workers=1, level=level, retries=0) as whole,
-        ProxySandbox(folder, workers=1, level=level, retries=0, preload=()) as proxy,
-    ):
-        for mode, sandbox, table in (
-            ("whole", whole, whole_attacks(target)),
-            ("proxy", proxy, proxy_attacks(target)),
-        ):
+    with _evaluators(level) as modes:
+        for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:
-                found = run_evaluator(sandbox, attack.code, attack.limits)
+                found = run_evaluator(modes[mode], attack.code, attack.limits)
                 outputs = [dict(found.metrics).get("done")]
                 outcome = _outcome(f"{mode}: {attack.name}", attack, found, outputs)
-                goes_on = run_evaluator(sandbox, TRIVIAL).status is Status.OK
+                goes_on = run_evaluator(modes[mode], TRIVIAL).status is Status.OK
                 yield replace(outcome, is_held=outcome.is_held and goes_on)
     yield AttackOutcome("whole, proxy: home untouched", _is_untouched(target.home))
 
@@ -148,12 +146,9 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     """Run attacks that an opening lets through, with it and without, and yield whether it is the opening."""
     for word, attack in controls(target):
         done = []
-        for openings in (Openings(), read_openings([word], Path(target.home))):
-            with (
-                evaluator_folder() as folder,
-                WholeSandbox(folder, workers=1, level=level, retries=0, openings=openings) as sandbox,
-            ):
-                found = run_evaluator(sandbox, attack.code, attack.limits)
+        for openings in (None, read_openings([word], Path(target.home))):
+            with _evaluators(level, openings) as modes:
+                found = run_evaluator(modes["whole"], attack.code, attack.limits)
                 done.append(dict(found.metrics).get("done") or [])
         tried = attack.code.count("done.append")
         is_held = [len(one) if isinstance(one, list) else None for one in done] == [0, tried]
@@ -162,21 +157,14 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 def measure_costs(level: Level) -> dict[str, float | None]:
     """Return CPU milliseconds of one evaluation by kind; None where not offered at this level."""
-    costs: dict[str, float | None] = {"trivial": _cost(level, (), TRIVIAL)}
-    costs["numpy"] = _cost(level, ("numpy",), WITH_NUMPY)
-    if not level.has_landlock:
-        return costs | {"whole": None, "proxy": None}
-    with evaluator_folder() as folder:
-        with WholeSandbox(folder, workers=1, level=level) as whole:
-            costs["whole"] = _cost_of_mode(whole)
-        with ProxySandbox(folder, workers=1, level=level, preload=()) as proxy:
-            costs["proxy"] = _cost_of_mode(proxy)
+    costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
+    costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
+    if level.has_landlock:
+        with _evaluators(level) as modes:
+            for mode, sandbox in modes.items():
+                found = [_cpu_ms(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)]
+                costs[mode] = sum(found[1:]) / MODE_EVALUATIONS
     return costs
-
-
-def _cost_of_mode(sandbox: WholeSandbox | ProxySandbox) -> float:
-    costs = [_cpu_ms(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)]
-    return sum(costs[1:]) / MODE_EVALUATIONS
 
 
 def _cost(level: Level, preload: tuple[str, ...], code: str) -> float:

@@ -118,16 +118,12 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """The target of the attacks."""
+    """The target of the attacks: a home, the supervisor, an open port here, a file that the sandbox hides."""
 
     home: str
-    """A folder that looks like a user's home."""
     pid: int
-    """Process id of the supervisor."""
     port: int
-    """A port on which something listens at 127.0.0.1."""
     hidden_file: str
-    """A file below the Python installation that the sandbox was told to hide."""
 
 
 @dataclass(frozen=True, slots=True)
