@@ -140,7 +140,7 @@ def teach(out: Path, recipe: ParentsRecipe = ParentsRecipe()) -> None:
     with WorkBar() as bar:
         for step, (ids, mask) in enumerate(itertools.islice(_batches(recipe), recipe.steps), 1):
             loss = _loss(model, ids, mask)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             for optimizer, rate in zip(optimizers, rates, strict=True):
                 optimizer.step()
