@@ -1,6 +1,7 @@
 """The TRL route: its loss and gradient against a hand-written one, its checks, figures and errors."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,11 +92,14 @@ def judge_with_faults(completion_ids: list[list[int]], **_: Any) -> list[Any]:
     return [None if is_faulty(ids) else rewards_of(ids) for ids in completion_ids]
 
 
-def expected_advantages(completions: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return, by hand, the advantage of every token of the completions of one prompt."""
-    means = [[sum(rewards) / 2 for rewards in rewards_of(ids)] for ids in completions]
-    chain = z_scores([max(values) for values in means])
-    return [[value] * len(ids) for value, ids in zip(chain, completions, strict=True)]
+def expected_advantages(batch: Sequence[tuple[Any, Sequence[int]]]) -> dict[Any, list[float]]:
+    """Return, by hand, the advantage of every token of the rollouts of a batch."""
+    found: dict[Any, list[float]] = {}
+    for prompt in {prompt for prompt, _ in batch}:
+        completions = [ids for other, ids in batch if other == prompt]
+        scores = z_scores([max(sum(rewards) / 2 for rewards in rewards_of(ids)) for ids in completions])
+        found |= {(prompt, ids): [score] * len(ids) for ids, score in zip(completions, scores, strict=True)}
+    return found
 
 
 # ---------------------------------------------------------------- what a training did
@@ -229,12 +233,8 @@ def test_loss_and_gradient_equal_a_hand_written_step(
         used_once = [inputs for recorded in steps for inputs in recorded.inputs][:parts]
         batch = [row for inputs in used_once for row in rows_of(inputs)]
         assert len(batch) == 16
-        expected: dict[Any, list[float]] = {}
-        for prompt in {prompt for prompt, _ in batch}:
-            completions = [ids for other, ids in batch if other == prompt]
-            assert len(completions) == ROLLOUTS
-            for ids, values in zip(completions, expected_advantages(completions), strict=True):
-                expected[prompt, ids] = values
+        assert set(Counter(prompt for prompt, _ in batch).values()) == {ROLLOUTS}
+        expected = expected_advantages(batch)
         model.load_state_dict(steps[0].weights)
         with torch.no_grad():
             old = {row: token_logprobs(model, *row).tolist() for row in batch}
@@ -258,11 +258,7 @@ def test_rollouts_with_a_fault_leave_their_group_and_the_loss(folder: Path, tmp_
     batch = rows_of(done.recorder.steps[0].inputs[0])
     kept = [row for row in batch if not is_faulty(row[1])]
     assert 0 < len(kept) < len(batch)
-    advantages: dict[Any, list[float]] = {}
-    for prompt in {prompt for prompt, _ in kept}:
-        completions = [ids for other, ids in kept if other == prompt]
-        for ids, values in zip(completions, expected_advantages(completions), strict=True):
-            advantages[prompt, ids] = values
+    advantages = expected_advantages(kept)
     with torch.no_grad():
         rows = [Row(*row, advantages[row], token_logprobs(start, *row).tolist()) for row in kept]
     for recorded in done.recorder.steps:
@@ -474,13 +470,6 @@ def test_defaults_are_those_of_the_paper_and_of_a_machine_without_accelerator(tm
     assert args.gradient_checkpointing == args.dataloader_pin_memory == has_accelerator
 
 
-def test_settings_that_an_objective_does_not_read_are_shared_by_arms(tmp_path: Path) -> None:
-    for name, objective in OBJECTIVES.items():
-        answers = 1 if objective.answers == "one" else ANSWERS
-        made = config(tmp_path, objective=name, answers_per_chain=answers, k=2)
-        assert made.objective_settings()["k"] == 2
-
-
 @pytest.mark.parametrize(
     ("others", "message"),
     [
@@ -585,32 +574,33 @@ def test_a_batch_of_another_shape_stops_the_training(
         train(folder, judge, config(tmp_path))
 
 
-def test_groups_that_are_not_consecutive_stop_the_training(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def one_by_one(self: Any, data: Any = None) -> Any:
-        return torch.utils.data.SequentialSampler(data)
+def no_rewards(self: Any, inputs: Any, prompts: Any, completions: Any, ids: Any) -> torch.Tensor:
+    return torch.zeros(len(prompts), 1)
 
-    monkeypatch.setattr(GRPOTrainer, "_get_train_sampler", one_by_one)
-    with pytest.raises(TrainingError, match="the rollouts of one prompt are not consecutive rows"):
+
+@pytest.mark.parametrize(
+    ("place", "name", "other", "message"),
+    [
+        (
+            GRPOTrainer, "_get_train_sampler",
+            lambda self, data=None: torch.utils.data.SequentialSampler(data),
+            "the rollouts of one prompt are not consecutive rows",
+        ),
+        (
+            VPOTrainer, "_generate_and_score_completions",
+            GRPOTrainer._generate_and_score_completions,
+            "rewards are not computed once in each",
+        ),
+        (
+            GRPOTrainer, "_calculate_rewards", no_rewards,
+            "the reward function was not called once for a batch",
+        ),
+    ],
+)  # fmt: skip
+def test_a_trainer_that_calls_otherwise_stops_the_training(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    place: type, name: str, other: Any, message: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(place, name, other)
+    with pytest.raises(TrainingError, match=message):
         train(folder, judge, config(tmp_path), train_dataset=dataset(PROMPTS * 4))
-
-
-def test_a_hook_that_is_never_called_stops_the_training(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = GRPOTrainer._generate_and_score_completions
-    monkeypatch.setattr(VPOTrainer, "_generate_and_score_completions", original)
-    with pytest.raises(TrainingError, match="rewards are not computed once in each"):
-        train(folder, judge, config(tmp_path))
-
-
-def test_rewards_that_are_not_asked_for_stop_the_training(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def skip(self: Any, inputs: Any, prompts: Any, completions: Any, ids: Any) -> torch.Tensor:
-        return torch.zeros(len(prompts), 1)
-
-    monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", skip)
-    with pytest.raises(TrainingError, match="the reward function was not called once for a batch"):
-        train(folder, judge, config(tmp_path))

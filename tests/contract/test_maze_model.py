@@ -5,20 +5,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
 from evovpo.judging.measure import measure
 from trainer.domains import open_domain
 from trainer.domains.maze import MAZE_MODEL
-from trainer.domains.maze.maze_family import vocabulary
 from trainer.domains.sampling import Ask, complete, load_policy
-
-
-def test_model_and_tokenizer_have_the_vocabulary_of_the_format() -> None:
-    assert AutoTokenizer.from_pretrained(MAZE_MODEL).get_vocab() == {
-        token: index for index, token in enumerate(vocabulary())
-    }
-    assert AutoModelForCausalLM.from_pretrained(MAZE_MODEL).config.vocab_size == len(vocabulary())
 
 
 @pytest.mark.parametrize("answers", [1, 3])

@@ -24,7 +24,7 @@ from evovpo.problem.suites import load_suite, problem_id
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
-from trainer.loop.loop import Loop, plan_loop
+from trainer.loop.loop import plan_loop
 from trainer.loop.turns import LoopWatch, Turns
 from trainer.loop.worth import compare
 
@@ -97,6 +97,7 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
     turns.take(1, trains=False)
+    assert [version.number for version in store.policy_versions()] == [0]
     turns.train_round(1)
     turns.take(2, trains=False)
     rows = store.query(
@@ -145,6 +146,9 @@ def test_a_suite_is_cut_into_searched_and_held_out_problems() -> None:
     assert not {p.id for p in loop.searched} & {p.id for p in loop.held_out}
     many = plan_loop(PROBLEMS, SERVED, TrainConfig(probe=ProbeConfig(problems=99)))
     assert (len(many.searched), len(many.held_out)) == (4, 4)
+    alone = plan_loop(PROBLEMS[:1], SERVED, TrainConfig(probe=ProbeConfig(problems=5)))
+    assert (alone.searched, len(alone.held_out)) == (tuple(PROBLEMS[:1]), 5)
+    assert all(problem.id.startswith("generated/") for problem in alone.held_out)
 
 
 def test_every_search_of_a_problem_has_a_seed_of_its_own() -> None:
@@ -154,13 +158,7 @@ def test_every_search_of_a_problem_has_a_seed_of_its_own() -> None:
     requests = [thrice.request(number, index) for number in (1, 2) for index in range(6)]
     for values in ([one.run_id for one in requests], [one.config.run.seed for one in requests]):
         assert len(set(values)) == 12
-
-
-def test_a_single_problem_is_compared_on_generated_ones() -> None:
-    loop = plan_loop(PROBLEMS[:1], SERVED, TrainConfig(probe=ProbeConfig(problems=5)))
-    assert loop.searched == tuple(PROBLEMS[:1])
-    assert len(loop.held_out) == 5
-    assert all(problem.id.startswith("generated/") for problem in loop.held_out)
+    assert len({len(run_id) for run_id in (*thrice.run_ids(1), *thrice.run_ids(11))}) == 1
 
 
 def test_the_id_of_a_loop_follows_from_all_that_it_does_and_not_from_where() -> None:
@@ -178,13 +176,6 @@ def test_the_id_of_a_loop_follows_from_all_that_it_does_and_not_from_where() -> 
     assert len(others) == 4
 
 
-def test_ids_of_runs_are_no_beginnings_of_one_another() -> None:
-    loop = Loop(tuple(PROBLEMS), (), SERVED, TrainConfig())
-    ids = [*loop.run_ids(1), *loop.run_ids(11)]
-    assert len(set(ids)) == len(ids)
-    assert len({len(run) for run in ids}) == 1
-
-
 @pytest.mark.parametrize(
     ("search", "train", "message"),
     [
@@ -200,14 +191,6 @@ def test_ids_of_runs_are_no_beginnings_of_one_another() -> None:
 def test_settings_that_do_not_fit_are_refused(search: Config, train: TrainConfig, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         plan_loop(PROBLEMS, search, train)
-
-
-def test_a_start_model_of_the_loop_is_version_0(store: Store, tmp_path: Path) -> None:
-    turns = Turns(make_loop(store), store, tmp_path / "policies")
-    turns.begin()
-    turns.begin()
-    assert [version.number for version in store.policy_versions()] == [0]
-    assert len(store.policy_events()) == 1
 
 
 # ---------------------------------------------------------------- the command

@@ -21,7 +21,7 @@ from trainer.domains.maze.maze_family import read_route, route_ids, route_reward
 from trainer.domains.maze.words import route_words, words_of
 from trainer.domains.sampling import Ask, complete, load_policy
 from trainer.domains.training import TrainingRequest, train
-from trainer.recipes.maze.pretrain import draw_route
+from trainer.recipes.maze.routes import draw_route
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 

@@ -32,7 +32,7 @@ from trainer.domains.maze.generator import generate_maze
 from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
 from trainer.domains.maze.words import route_words
 from trainer.experiments.recipe import PAPER, asked_of, cost_of, read_recipe
-from trainer.recipes.maze.pretrain import draw_route
+from trainer.recipes.maze.routes import draw_route
 
 RECIPES = ("maze", "musique", "eureqa", "toolrl", "livecodebench")
 quiet = pytest.mark.usefixtures("quiet_trl")

@@ -1,10 +1,10 @@
 """Arms and studies on a domain of toy tasks: what is equal between arms, and that a study can go on."""
 
 import ast
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,6 @@ from trainer.domains.arm_training import (
     measure,
     train,
 )
-from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split
 from trainer.domains.maze import MAZE_MODEL
 from trainer.experiments.study_export import Export
@@ -99,9 +98,6 @@ def test_a_training_follows_from_arm_seed_and_domain(domain: ToyFamily) -> None:
     assert torch.equal(first, weights(VPO, 0))
     assert not torch.equal(first, weights(VPO, 1))
     assert not torch.equal(first, weights(TrainingArm("multi-rlvr", 2, 4, learning_rate=1e-3), 0))
-
-
-def test_a_training_ends_with_the_step_that_reaches_the_budget(domain: ToyFamily) -> None:
     _, log = train(VPO, domain, BUDGET, 0)
     assert log[-2]["tokens"] < BUDGET.tokens <= log[-1]["tokens"]
     assert [row["step"] for row in log] == list(range(len(log)))
@@ -245,10 +241,15 @@ arms = [{ name = "start", model = "start" }, { name = "grpo", objective = "grpo"
 
 
 def run_here(
-    tasks: Sequence[PoolTask], jobs: int | None, on_message: Callable[[Message], None]
+    tasks: Sequence[PoolTask],
+    jobs: int | None,
+    on_message: Callable[[Message], None],
+    begun: list[str] | None = None,
 ) -> list[FailedTask]:
-    """Do the tasks of a study in this process."""
+    """Do the tasks of a study in this process; each is noted in `begun`."""
     for task in tasks:
+        if begun is not None:
+            begun.append(task.name)
         on_message(TaskDone(task.name, task.run(lambda value: None)))
     return []
 
@@ -262,16 +263,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch, domain: ToyFamily) -> list[str]:
     def toy(name: str, model: Path) -> Iterator[ToyFamily]:
         yield ToyFamily(model)
 
-    def counted(
-        tasks: Sequence[PoolTask], jobs: int | None, on_message: Callable[[Message], None]
-    ) -> list[FailedTask]:
-        for task in tasks:
-            begun.append(task.name)
-            run_here([task], jobs, on_message)
-        return []
-
     monkeypatch.setattr(trainer.experiments.study_trainings, "open_family", toy)
-    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", counted)
+    monkeypatch.setattr(trainer.experiments.study_trainings, "run_all", partial(run_here, begun=begun))
     monkeypatch.setattr(
         trainer.experiments.study_file,
         "START_FOLDERS",
@@ -311,6 +304,10 @@ def test_a_study_tunes_on_validation_tasks_and_reports_other_trainings_on_test_t
     rows = Export(tmp_path / "export").searches
     assert len(rows) == 4 * (2 + 4)
     assert {len(row["best_at_k"]) for row in rows.values()} == {3}
+    text, files = write_report(results)
+    assert f"| vpo | {found['arms']['vpo']['best_at_k']['1']['value']:.3f} [" in text
+    assert "| start, m = 3 |" in text
+    assert sum(file.suffix == ".png" for file in files) == 4
 
 
 def test_every_arm_is_sampled_at_its_own_best_temperature(tmp_path: Path, in_process: list[str]) -> None:
@@ -391,21 +388,6 @@ def test_a_training_that_diverges_is_a_result_and_is_not_chosen(
     assert results.tuning()["grpo"][1]["score"] == 0.0
 
 
-def test_the_report_has_a_row_for_every_arm_and_pictures_are_written(
-    tmp_path: Path, in_process: list[str]
-) -> None:
-    results = study_in(tmp_path)
-    text, files = write_report(results)
-    found: Any = json.loads((tmp_path / "results.json").read_text())
-    mean = found["arms"]["vpo"]["best_at_k"]["6"]["value"]
-    row = next(line for line in text.splitlines() if line.startswith("| vpo |"))
-    assert f"| {mean:.3f} [" in row
-    assert "| start, m = 3 |" in text
-    pictures = [file for file in files if file.suffix == ".png"]
-    assert len(pictures) == 4
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in pictures)
-
-
 @pytest.mark.parametrize("name", bundled_studies())
 def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, tmp_path: Path) -> None:
     study = read_bundled(name, tmp_path, {"training.tokens": 7, "ks": [1, 24, 30]})
@@ -417,11 +399,3 @@ def test_studies_that_ship_with_the_package_can_be_read_and_changed(name: str, t
     assert one.references == ("start, m = 1",)
     with pytest.raises(ConfigError, match="--arms: unknown arm 'vpp'; did you mean"):
         read_bundled(name, tmp_path, {}, ["vpp"])
-
-
-def test_an_unknown_domain_is_refused() -> None:
-    with (
-        pytest.raises(ConfigError, match="expected strings or maze or maze-conflict"),
-        open_family("chess"),
-    ):
-        pass

@@ -1,6 +1,7 @@
 """`evovpo study FILE`: what is wrong with a file, rows that stay, figures by hand, a whole small study."""
 
 import gzip
+import itertools
 import json
 import re
 import shutil
@@ -110,17 +111,29 @@ def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
 
 
-def test_an_ask_that_no_completions_add_up_to_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="asks for 3 answers a completion, of which 10 answers"):
-        study_of(tmp_path, FILE.replace("answers_per_ask = 12", "answers_per_ask = 10", 1).replace(
-            'strategies = ["iid"]', ""))  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "answers_per_ask = 12",
+            "answers_per_ask = 10",
+            "asks for 3 answers a completion, of which 10 answers",
+        ),
+        (
+            "[tuning]",
+            "[tuning]\ntemperatures = [0.5, 1]",
+            "models that search problems are sampled at 1; leave",
+        ),
+        ("kls = [0]", "kls = [0]\ntemperatures = [0, 1]", "temperatures: expected different numbers above 0"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        study_of(tmp_path, FILE.replace('strategies = ["iid"]', "").replace(old, new, 1))
 
 
-def test_temperatures_are_above_0_and_of_models_that_answer_test_tasks(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="temperatures: expected different numbers above 0"):
-        read_bundled("maze", tmp_path, {"tuning.temperatures": [0, 1]})
-    with pytest.raises(ConfigError, match="models that search problems are sampled at 1; leave it out"):
-        study_of(tmp_path, FILE.replace("[tuning]", "[tuning]\ntemperatures = [0.5, 1]"))
+def test_test_tasks_are_searched_where_a_file_says_how_often(tmp_path: Path) -> None:
+    assert read_bundled("maze", tmp_path, {"test.evaluations": 8}).resolved()["test"]["evaluations"] == 8
 
 
 def test_a_missing_start_model_is_refused_unless_only_the_report_is_wanted(tmp_path: Path) -> None:
@@ -170,21 +183,11 @@ def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: 
 def search(arm: str, strategy: str, seed: int, problem: str, **values: Any) -> dict[str, Any]:
     """Return a row of a search, unsolved unless `values` say otherwise."""
     row = {"arm": arm, "strategy": strategy, "seed": seed, "problem": problem, "run": "r", "evaluations": 36}
-    return (
-        row
-        | {
-            "solved_after": None,
-            "is_right": False,
-            "curve": [[0, 0.1]],
-            "tokens": 10,
-            "seconds": 1.0,
-            "cpu_seconds": 1.0,
-        }
-        | values
-    )
+    usual = {"solved_after": None, "is_right": False, "curve": [[0, 0.1]], "tokens": 10}
+    return row | usual | {"seconds": 1.0, "cpu_seconds": 1.0} | values
 
 
-def test_a_row_that_a_crash_cut_off_is_cut_away_and_others_stay(tmp_path: Path) -> None:
+def test_a_row_that_a_crash_cut_off_is_cut_away_and_rows_that_were_compressed_stay(tmp_path: Path) -> None:
     export = Export(tmp_path)
     export.add_searches([search("a", "iid", 0, "p")])
     export.add_searches([search("a", "iid", 1, "p")])
@@ -192,8 +195,10 @@ def test_a_row_that_a_crash_cut_off_is_cut_away_and_others_stay(tmp_path: Path) 
     path.write_bytes(path.read_bytes()[:-20])
     again = Export(tmp_path)
     assert list(again.searches) == [SearchKey("a", "iid", 0, "p")]
+    (tmp_path / "searches.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
     again.add_searches([search("a", "iid", 1, "p")])
-    assert len(Export(tmp_path).searches) == 2
+    assert [key.seed for key in Export(tmp_path).searches] == [0, 1]
 
 
 def test_rows_made_with_other_settings_are_refused_by_name(tmp_path: Path) -> None:
@@ -257,25 +262,16 @@ def small_export(tmp_path: Path, problems: int = 8) -> tuple[Study, Export]:
     study = study_of(tmp_path)
     export = Export(tmp_path / "export")
     export.hold(study)
-    at_k = {"best_at_k": {"1": 0.25, "3": 0.5}, "pass_at_k": {"1": 0.0, "3": 0.0}}
-    for seed in range(2):
-        for number in range(problems):
-            for arm, solves in (("start", number > 0), ("grpo", number < 2)):
-                for strategy in ("islands", "iid"):
-                    # Islands of grpo have a program that memorised: right on training rows alone.
-                    found = (
-                        {"solved_after": 12 + number, "is_right": solves}
-                        if solves or strategy == "islands"
-                        else {}
-                    )
-                    row = search(arm, strategy, seed, f"p{number}", **found)
-                    better = {"best_at_k": {"1": 0.35, "3": 0.5}} if arm == "start" else {}
-                    extra = (
-                        {**at_k, **better, "distinct_share": 0.5, "diversity": 1.0}
-                        if strategy == "iid"
-                        else {}
-                    )
-                    export.add_searches([row | extra])
+    for seed, number in itertools.product(range(2), range(problems)):
+        for arm, solves, best in (("start", number > 0, 0.35), ("grpo", number < 2, 0.25)):
+            # Islands of grpo have a program that memorised: right on training rows alone.
+            found = {"solved_after": 12 + number, "is_right": solves}
+            at_k = {"best_at_k": {"1": best, "3": 0.5}, "pass_at_k": {"1": 0.0, "3": 0.0}}
+            samples = at_k | {"distinct_share": 0.5, "diversity": 1.0} | (found if solves else {})
+            export.add_searches([
+                search(arm, "islands", seed, f"p{number}", **found),
+                search(arm, "iid", seed, f"p{number}", **samples),
+            ])  # fmt: skip
     return study, export
 
 
@@ -477,13 +473,3 @@ def test_the_published_report_is_that_of_its_rows(tmp_path: Path) -> None:
     assert written == {file.name for file in published.iterdir() if file.is_file()} - {"study.toml"}
     for name in written:
         assert (tmp_path / name).read_bytes() == (published / name).read_bytes(), name
-
-
-def test_rows_that_were_compressed_are_read_before_new_ones(tmp_path: Path) -> None:
-    export = Export(tmp_path)
-    export.add_searches([search("start", "iid", 0, "a")])
-    plain = tmp_path / "searches.jsonl"
-    (tmp_path / "searches.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
-    plain.unlink()
-    Export(tmp_path).add_searches([search("start", "iid", 0, "b")])
-    assert [key.problem for key in Export(tmp_path).searches] == ["a", "b"]

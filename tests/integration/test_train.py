@@ -64,15 +64,8 @@ def test_the_command_prints_one_line_of_json_and_leaves_a_model_that_searches_ta
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["train", *(f"--{name}={value}" for name, value in parts.items()), "--output=out", "--json"]
-    command += [
-        "--steps=2",
-        "--prompts=2",
-        "--rollouts=4",
-        "--k=1,2",
-        "--set",
-        "k=2",
-        "--set=report_to=tensorboard",
-    ]
+    command += ["--steps=2", "--prompts=2", "--rollouts=4", "--k=1,2", "--set=k=2"]
+    command += ["--set=report_to=tensorboard"]
     answer = Shell(capsys)(*command)
     assert answer.code == 0, answer.err
     assert answer.out.count("\n") == 1
@@ -200,15 +193,18 @@ def test_what_cannot_be_trained_is_said_before_anything_is_written(
         with pytest.raises(kind, match=message):
             train(asked({**parts}, tmp_path / "out", **changes))
     assert not (tmp_path / "out").exists()
+    (tmp_path / "long.jsonl").write_text(json.dumps({"prompt": "a" * 96}) + "\n")
+    with (
+        open_domain(parts["domain"], tmp_path / "long.jsonl") as domain,
+        pytest.raises(PolicyError, match="has 96 tokens, and the model's context 96"),
+    ):
+        complete(load_policy(parts["model"]), domain, domain.prompts, Ask(1))
+    given = {"learning_rate": "1e-4", "use_vllm": True, "beta": 0, "lr_scheduler_kwargs": {"a": 1}}
+    assert checked_settings(given) == given | {"learning_rate": 1e-4, "beta": 0.0}
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("")
     with pytest.raises(ConfigError, match="holds other files"):
         train(asked(parts, tmp_path / "full"))
-
-
-def test_settings_become_what_the_trainer_takes() -> None:
-    given = {"learning_rate": "1e-4", "use_vllm": True, "beta": 0, "lr_scheduler_kwargs": {"a": 1}}
-    assert checked_settings(given) == given | {"learning_rate": 1e-4, "beta": 0.0}
 
 
 def test_completions_depend_on_the_prompt_and_the_seed_alone(
@@ -231,15 +227,6 @@ def test_completions_depend_on_the_prompt_and_the_seed_alone(
     for completion in one[0]:
         text = completion.text
         assert completion.answers[0].rewards == (sum(map(text.count, "aeiou")) / 6, 1 / (1 + len(text)))
-
-
-def test_a_prompt_longer_than_the_context_is_refused(parts: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "long.jsonl").write_text(json.dumps({"prompt": "a" * 96}) + "\n")
-    with (
-        open_domain(parts["domain"], tmp_path / "long.jsonl") as domain,
-        pytest.raises(PolicyError, match="has 96 tokens, and the model's context 96"),
-    ):
-        complete(load_policy(parts["model"]), domain, domain.prompts, Ask(1))
 
 
 def test_chat_messages_are_one_text_where_the_tokenizer_has_no_template(

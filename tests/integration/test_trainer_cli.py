@@ -51,16 +51,8 @@ def test_retrain_prints_one_line_of_json_with_the_agreed_fields(evovpo: Shell, t
 
 
 def test_retrain_shows_what_it_reads_and_what_came_of_it(evovpo: Shell, tmp_path: Path) -> None:
-    answer = evovpo(
-        "retrain",
-        "first",
-        "--policies",
-        "elsewhere",
-        "--objective",
-        "vpo",
-        "--set",
-        "update.groups_per_step=2",
-    )
+    options = ("--policies", "elsewhere", "--objective", "vpo", "--set", "update.groups_per_step=2")
+    answer = evovpo("retrain", "first", *options)
     assert answer.code == 0
     assert re.search(r"first-run\s+4\s+4\b", answer.out)
     assert "set score" in answer.out

@@ -22,7 +22,7 @@ def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+def answering_all(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
     """Serve one answer to every request until the block ends; yield the address."""
 
     class Handler(BaseHTTPRequestHandler):

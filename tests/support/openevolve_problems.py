@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-from http_servers import answering
+from http_servers import answering_all
 
 from evovpo.config import Config
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
@@ -219,5 +219,5 @@ def answered(choose: Callable[[dict[str, Any]], list[str]]) -> Iterator[str]:
         request.end_headers()
         request.wfile.write(data)
 
-    with answering(answer) as address:
+    with answering_all(answer) as address:
         yield f"{address}/v1"

@@ -1,13 +1,11 @@
 """Bodies, files and names from elsewhere have limits, and say nothing that they should not."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from io import StringIO
 from pathlib import Path
 
 import pytest
-from http_servers import listening
+from http_servers import answering_all
 from rich.console import Console
 
 from evovpo import trust
@@ -19,16 +17,6 @@ from evovpo.reports.text import plain_table
 from evovpo.store.database import parse_url
 
 
-@contextmanager
-def answering(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            answer(self)
-
-    with listening(Handler) as url:
-        yield url
-
-
 def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-secret")
     heard: list[str | None] = []
@@ -37,7 +25,7 @@ def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> No
         heard.append(request.headers["Authorization"])
         request.send_error(404)
 
-    with answering(listen) as other:
+    with answering_all(listen) as other:
 
         def redirect(request: BaseHTTPRequestHandler) -> None:
             request.send_response(302)
@@ -45,7 +33,7 @@ def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> No
             request.send_header("Content-Length", "0")
             request.end_headers()
 
-        with answering(redirect) as url:
+        with answering_all(redirect) as url:
             assert http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)[0] == 302
             with pytest.raises(ConfigError, match="no OpenAI-compatible server"):
                 http.check_model(url, "m", "OPENAI_API_KEY", 5.0)
@@ -64,7 +52,7 @@ def test_an_endless_answer_ends_at_a_limit_that_is_said(monkeypatch: pytest.Monk
         except OSError:
             pass
 
-    with answering(endless) as url, pytest.raises(OSError, match="more than 1 MiB"):
+    with answering_all(endless) as url, pytest.raises(OSError, match="more than 1 MiB"):
         http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)
 
 
@@ -155,6 +143,6 @@ def test_a_server_with_a_key_of_one_letter_is_read(
         request.end_headers()
         request.wfile.write(b'{"data": [{"id": "qwen-max"}]}')
 
-    with answering(models) as url:
+    with answering_all(models) as url:
         http.check_model(url, "qwen-max", "OPENAI_API_KEY", 5.0)
     assert not caplog.records

@@ -1,6 +1,5 @@
-"""The route format, the supervised routes, and the pretraining on them."""
+"""The route format, and the routes that start models learn from."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,6 +10,7 @@ from transformers import AutoTokenizer
 
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError
+from trainer.domains.maze import MAZE_MODEL
 from trainer.domains.maze.generator import NEIGHBOURS, Maze, generate_maze
 from trainer.domains.maze.maze_family import (
     FIRST_CELL_ID,
@@ -24,8 +24,9 @@ from trainer.domains.maze.maze_family import (
     vocabulary,
     walk,
 )
-from trainer.recipes.maze.pretrain import MAZES, draw_route, sample_block
+from trainer.recipes.maze.routes import draw_route, sample_block
 
+TOKENIZER = AutoTokenizer.from_pretrained(MAZE_MODEL)
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
 
 BY_HAND = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)
@@ -42,7 +43,7 @@ def test_the_first_ids_are_those_of_the_chain_format() -> None:
 
 
 def test_a_prompt_lists_everything_but_floor_row_by_row() -> None:
-    text = MAZES.build_tokenizer().decode(list(prompt_ids(BY_HAND, 3)))
+    text = TOKENIZER.decode(list(prompt_ids(BY_HAND, 3)))
     assert text == "⟦m3⟧⟦b25⟧⟦S00⟧⟦L02⟧⟦G03⟧⟦#10⟧⟦G13⟧⟦B44⟧⟦L66⟧⟦D78⟧⟦E88⟧⟦go⟧"
 
 
@@ -90,10 +91,6 @@ def test_a_chain_splits_into_its_routes_and_their_spans() -> None:
         assert ids[slice(*slot.span)] == route_ids(route)
 
 
-def test_one_bad_route_leaves_the_others_of_its_chain_alone() -> None:
-    assert [slot.moves for slot in split_chain(BY_HAND, chain_ids([[1], [7], [1, 2]]))] == ["R", None, "RR"]
-
-
 def test_a_chain_without_end_keeps_its_last_route_and_nothing_counts_after_the_end() -> None:
     assert [slot.moves for slot in split_chain(BY_HAND, chain_ids([[1], [1, 2]])[:-1])] == ["R", "RR"]
     after = [*chain_ids([[1]]), SEPARATOR_ID, *route_ids([1, 2])]
@@ -107,16 +104,17 @@ def test_a_prompt_that_the_model_cannot_read_is_refused(answers: int) -> None:
         prompt_ids(BY_HAND, answers)
 
 
-def test_text_survives_a_round_trip_and_other_text_becomes_unknown(tmp_path: Path) -> None:
-    tokenizer = MAZES.build_tokenizer()
-    tokenizer.save_pretrained(tmp_path)
-    loaded = AutoTokenizer.from_pretrained(tmp_path)
-    assert loaded.get_vocab() == {token: index for index, token in enumerate(vocabulary())}
+def test_text_survives_a_round_trip_and_other_text_becomes_unknown() -> None:
+    assert TOKENIZER.get_vocab() == {token: index for index, token in enumerate(vocabulary())}
     for ids in (prompt_ids(GENERATED[0], 2), chain_ids([ALONG_THE_EDGE, [1]])):
-        text = loaded.decode(list(ids))
-        assert loaded(text)["input_ids"] == list(ids)
+        text = TOKENIZER.decode(list(ids))
+        assert TOKENIZER(text)["input_ids"] == list(ids)
         assert text == "".join(vocabulary()[token] for token in ids)
-    assert loaded("⟦01⟧ up ⟦02⟧")["input_ids"] == [FIRST_CELL_ID + 1, loaded.unk_token_id, FIRST_CELL_ID + 2]
+    assert TOKENIZER("⟦01⟧ up ⟦02⟧")["input_ids"] == [
+        FIRST_CELL_ID + 1,
+        TOKENIZER.unk_token_id,
+        FIRST_CELL_ID + 2,
+    ]
 
 
 # ---------------------------------------------------------------- supervised routes
@@ -156,23 +154,14 @@ def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
     assert any(71 in route for route in routes)
 
 
-# ---------------------------------------------------------------- pretraining
-
-
-def test_a_block_of_data_depends_on_seed_and_index_alone() -> None:
-    tokenizer = MAZES.build_tokenizer()
-    block = sample_block(1, 5, 10, tokenizer)
-    assert block == sample_block(1, 5, 10, tokenizer)
-    assert len(block) == 10
-    assert block != sample_block(2, 5, 10, tokenizer)
-    assert block != sample_block(1, 6, 10, tokenizer)
+# ---------------------------------------------------------------- blocks of data
 
 
 def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
-    tokenizer = MAZES.build_tokenizer()
+    assert sample_block(1, 5, 10) == sample_block(1, 5, 10) != sample_block(1, 6, 10)
     wishes = set()
-    for ids, prompt in sample_block(1, 0, 60, tokenizer):
-        text = str(tokenizer.decode(ids[:prompt]))
+    for ids, prompt in sample_block(1, 0, 60):
+        text = str(TOKENIZER.decode(ids[:prompt]))
         assert text.endswith("⟦go⟧")
         wished = int(text[2])
         wishes.add(wished)

@@ -20,8 +20,8 @@ from trainer.domains.maze.maze_family import (
 )
 from trainer.domains.maze.search import search_mazes, solved_after
 from trainer.domains.task_search import Searched, TaskSearch, search_row
-from trainer.recipes.maze.parents import PARENTS, draw_child
-from trainer.recipes.maze.pretrain import draw_route
+from trainer.recipes.maze.parents import draw_child, sample_block
+from trainer.recipes.maze.routes import draw_route
 
 MAZE = generate_maze("test-0-1")
 
@@ -59,7 +59,7 @@ def test_children_differ_from_their_parents_and_may_be_worth_as_much() -> None:
 
 
 def test_blocks_of_children_are_the_same_for_a_seed() -> None:
-    first, again = (PARENTS.sample_block(3, 0, 24, None) for _ in range(2))  # type: ignore[arg-type]
+    first, again = (sample_block(3, 0, 24) for _ in range(2))
     assert first == again
     assert len(first) == 24
 

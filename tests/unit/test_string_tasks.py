@@ -43,12 +43,7 @@ def test_tasks_follow_from_split_and_seed_and_splits_share_none(domain: StringFa
     ]
     assert sum(map(len, versions)) == len(set.union(*versions)) == 90
     assert {task.version for task in domain.tasks("test", 30, seed=1)}.isdisjoint(versions[2])
-
-
-def test_every_task_has_rows_enough_to_conflict(domain: StringFamily) -> None:
-    tasks = domain.tasks("train", 40)
-    assert all(len(task.train) >= MIN_ROWS for task in tasks)
-    assert all(len(task.objectives) == len(task.train) for task in tasks)
+    assert all(len(task.objectives) == len(task.train) >= MIN_ROWS for task in first)
 
 
 def test_answers_are_judged_row_by_row_and_missing_ones_filled_up(domain: StringFamily) -> None:
@@ -89,25 +84,16 @@ def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
     def fail(*_: object, **__: object) -> Result:
         return sandbox_failure("fork failed", cases, "none")
 
+    before = domain.judge(task, completion("x0.upper()"), 1)
     with monkeypatch.context() as failing:
         failing.setattr(domain.sandbox, "run", fail)
         lost, unread = domain.judge(task, completion("x0.lower()", "a("), 2)
+        assert domain.judge(task, completion("x0.upper()"), 1) == before, "a program is run once a task"
     assert (lost.rewards, unread.rewards) == (None, (0.0,) * cases)
     assert lost.key is not None
     (found,) = domain.judge(task, completion("x0.lower()"), 1)
     assert found.key == lost.key
     assert found.rewards is not None
-
-
-def test_a_program_is_run_once_per_task(domain: StringFamily, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = domain.tasks("validation", 1)[0]
-    first = domain.judge(task, completion("x0.upper()"), 1)
-
-    def fail(*_: object, **__: object) -> None:
-        raise AssertionError("the sandbox ran a program that it had judged")
-
-    monkeypatch.setattr(domain.sandbox, "run", fail)
-    assert domain.judge(task, completion("x0.upper()"), 1) == first
 
 
 def test_a_prompt_asks_for_so_many_answers(domain: StringFamily) -> None:

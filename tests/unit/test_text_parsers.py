@@ -122,14 +122,6 @@ def test_a_delimiter_put_in_anywhere_gains_nothing(
     assert (after <= before).all()
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_an_answer_given_twice_in_one_slot_earns_nothing(name: str, domains: dict[str, Domain]) -> None:
-    found, reasons = rewards(domains[name], chain_of(RIGHT[name] + RIGHT[name], RIGHT[name]))
-    assert not found[0].any()
-    assert reasons[0]
-    assert found[1].min() == 1.0
-
-
 def test_any_mixture_of_code_and_fences_is_read(tmp_path: Path) -> None:
     pieces = ["```python\n", "```\n", "---\n", "def solve(text):\n", "    return text\n", "~~~\n", "```js\n"]
     with open_domain(

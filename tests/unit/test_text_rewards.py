@@ -35,10 +35,7 @@ ZEROS = (0.0,) * 5
 MUSIQUE: list[tuple[str, list[int], list[str], tuple[float, ...]]] = [
     # Hops of a question of two: the other two count 1.
     (cited("3, 7", "Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
-    (cited("7,3", "Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
     (cited("3", "Eiffel Tower"), TWO, EIFFEL, (1, 0, 1, 1, 1)),
-    (cited("7", "Eiffel Tower"), TWO, EIFFEL, (0, 1, 1, 1, 1)),
-    (cited("1, 2", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
     (cited("", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
     (cited(None, "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
     # The first four different citations count.
@@ -47,32 +44,26 @@ MUSIQUE: list[tuple[str, list[int], list[str], tuple[float, ...]]] = [
     (cited("1, 1, 1, 1, 1, 3, 7", "Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
     # What is no index cites nothing and takes no place.
     (cited("3 7", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
-    (cited("three, 7", "Eiffel Tower"), TWO, EIFFEL, (0, 1, 1, 1, 1)),
     (cited("a, b, c, d, [3], 7", "Eiffel Tower"), TWO, EIFFEL, (0, 1, 1, 1, 1)),
     (cited("-3, 7.0, ³", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
-    (cited("0,1,2,3", "Eiffel Tower"), FOUR, EIFFEL, (1, 1, 1, 1, 1)),
     (cited("0, 2", "Eiffel Tower"), FOUR, EIFFEL, (1, 0, 1, 0, 1)),
     (cited("5", "Eiffel Tower"), [5, 5], EIFFEL, (1, 1, 1, 1, 1)),
     # F1: small letters, no punctuation, no articles, single blanks; the best of the aliases.
     (cited("3, 7", "The  EIFFEL tower!"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
     (cited("3, 7", "Eiffel"), TWO, EIFFEL, (1, 1, 1, 1, 2 / 3)),
-    (cited("3, 7", "tower of Eiffel"), TWO, EIFFEL, (1, 1, 1, 1, 0.8)),
     (cited("3, 7", "Eiffel Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 0.8)),
     (cited("3, 7", "la tour"), TWO, EIFFEL, (1, 1, 1, 1, 0.8)),
     (cited("3, 7", "Eiffel-Tower"), TWO, EIFFEL, (1, 1, 1, 1, 0)),
-    (cited("3, 7", "Paris"), TWO, EIFFEL, (1, 1, 1, 1, 0)),
     (cited("3, 7", "a an the"), TWO, EIFFEL, (1, 1, 1, 1, 0)),
     (cited("3, 7", "1000"), TWO, ["1,000"], (1, 1, 1, 1, 1)),
     (cited("3, 7", "the"), TWO, ["The"], (1, 1, 1, 1, 1)),
     (cited("3, 7", "anthem"), TWO, ["them"], (1, 1, 1, 1, 0)),
     # Without a readable answer all is 0.
     (cited("3, 7", ""), TWO, EIFFEL, ZEROS),
-    (cited("3, 7", " \n"), TWO, EIFFEL, ZEROS),
     ("<support>3, 7</support>", TWO, EIFFEL, ZEROS),
     ("<support>3, 7</support><answer>Eiffel Tower", TWO, EIFFEL, ZEROS),
     (cited("3, 7", "Eiffel Tower") + "<answer>Paris</answer>", TWO, EIFFEL, ZEROS),
     ("<support>3, 7<answer>Eiffel Tower</answer>", TWO, EIFFEL, ZEROS),
-    ("The Eiffel Tower, see 3 and 7", TWO, EIFFEL, ZEROS),
     ("<think>" + cited("3, 7", "Eiffel Tower"), TWO, EIFFEL, ZEROS),
     ("<think>an <answer>?</think>" + cited("3, 7", "Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
 ]
@@ -105,26 +96,18 @@ def named(*names: str) -> str:
 
 EUREQA: list[tuple[str, tuple[float, ...]]] = [
     (named(*ENTITIES), (1, 1, 1, 1, 1)),
-    (named("Robert Rodriguez"), (1, 0, 0, 0, 0)),
     (named("robert_RODRIGUEZ"), (1, 0, 0, 0, 0)),
-    (named("  Robert_Rodriguez\n"), (1, 0, 0, 0, 0)),
     (named("Robert-Rodriguez"), (0, 0, 0, 0, 0)),
-    (named("Robert"), (0, 0, 0, 0, 0)),
     (named("Robert_Rodriguez_Jr."), (0, 0, 0, 0, 0)),
-    (named("Robert_Rodriguez (director)"), (0, 0, 0, 0, 0)),
-    (named("Rodriguez_Robert"), (0, 0, 0, 0, 0)),
     (named("x", "From Dusk till Dawn The Series"), (0, 1, 0, 0, 0)),
     (named("x", "from dusk till dawn: series"), (0, 1, 0, 0, 0)),
-    (named("x", "From_Dusk_till_Dawn"), (0, 0, 0, 0, 0)),
     (named("x", "y", "The 32nd European Film Awards"), (0, 0, 1, 0, 0)),
-    (named("x", "y", "33rd European Film Awards"), (0, 0, 0, 0, 0)),
     # A name that normalises to nothing is only right as it stands.
     (named("x", "y", "z", "The_The"), (0, 0, 0, 1, 0)),
     (named("x", "y", "z", "the_the"), (0, 0, 0, 1, 0)),
     (named("x", "y", "z", "the"), (0, 0, 0, 0, 0)),
     (named("x", "y", "z", "..."), (0, 0, 0, 0, 0)),
     (named("x", "y", "z", "w", "a"), (0, 0, 0, 0, 1)),
-    (named("x", "y", "z", "w", "an"), (0, 0, 0, 0, 0)),
     # Entities may be left out, and stand in any order.
     ("<entity_C>32nd_European_Film_Awards</entity_C><entity_A>Robert_Rodriguez</entity_A>", (1, 0, 1, 0, 0)),
     ("<entity_A></entity_A><entity_B>From Dusk till Dawn: The Series</entity_B>", (0, 1, 0, 0, 0)),
@@ -135,7 +118,6 @@ EUREQA_UNREADABLE = [
     "Robert_Rodriguez",
     "<entity_A>Robert_Rodriguez",
     named("Robert_Rodriguez") + "<entity_A>Quentin_Tarantino</entity_A>",
-    named("Robert_Rodriguez") + "</entity_A>",
     "<ENTITY_A>Robert_Rodriguez</ENTITY_A>",
 ]
 
@@ -173,7 +155,6 @@ TOOLRL: list[tuple[str, str, tuple[float, ...]]] = [
     # A needless key costs a key F1 of 4/5 and no value.
     (reply(call("get_weather", city="New York", days=3, unit="C")), ONE, (1, 1, 0.8, 1)),
     (reply(call("get_weather")), ONE, (1, 1, 0, 0)),
-    (reply(call("get_weather", town="New York", day=3)), ONE, (1, 1, 0, 0)),
     (reply(call("Get_Weather!", city="New York", days=3)), ONE, (1, 1, 1, 1)),
     (reply(call("weather", city="New York", days=3)), ONE, (1, 0, 1, 1)),
     (reply({"name": "get_weather", "arguments": {"city": "New York", "days": 3}}), ONE, (1, 1, 1, 1)),
@@ -183,7 +164,6 @@ TOOLRL: list[tuple[str, str, tuple[float, ...]]] = [
     (reply(CLOCK, WEATHER), BOTH, (1, 1, 1, 1)),
     # The second call stands beside clock, which has no keys: a key F1 of 0, and no value to get wrong.
     (reply(WEATHER, WEATHER), BOTH, (1, 0.5, 0.5, 1)),
-    (reply(CLOCK, CLOCK), reply(CLOCK), (1, 2 / 3, 0.5, 0.5)),
     (reply([WEATHER, CLOCK]), BOTH, (1, 1, 1, 1)),
     (reply(f"{json.dumps(WEATHER)}, {json.dumps(CLOCK)}"), BOTH, (1, 1, 1, 1)),
     # Names come first when calls are put beside each other, then shared keys.
@@ -198,10 +178,8 @@ TOOLRL: list[tuple[str, str, tuple[float, ...]]] = [
     (reply(""), ONE, (0, 0, 0, 0)),
     # Values.
     (argument("3"), argument(3), (1, 1, 1, 1)),
-    (argument(3.0), argument(3), (1, 1, 1, 1)),
     (argument("three"), argument(3), (1, 1, 1, 0)),
     (argument(True), argument(1), (1, 1, 1, 0)),
-    (argument("yes"), argument(True), (1, 1, 1, 0)),
     (argument(True), argument(True), (1, 1, 1, 1)),
     (argument(3), argument("3"), (1, 1, 1, 1)),
     (argument("the cat"), argument("cat"), (1, 1, 1, 2 / 3)),
@@ -209,7 +187,6 @@ TOOLRL: list[tuple[str, str, tuple[float, ...]]] = [
     (argument("b"), argument(["b", "c"]), (1, 1, 1, 2 / 3)),
     (argument([]), argument([]), (1, 1, 1, 1)),
     (argument({"a": 1, "b": 2}), argument({"a": 5}), (1, 1, 1, 2 / 3)),
-    (argument("a"), argument({"a": 5}), (1, 1, 1, 0)),
     (argument(None), argument(None), (1, 1, 1, 1)),
 ]
 TOOLRL_UNREADABLE = [
@@ -218,7 +195,6 @@ TOOLRL_UNREADABLE = [
     "<tool_call>" + json.dumps(WEATHER),
     reply("get_weather(city='New York')"),
     reply(json.dumps(WEATHER) + "}"),
-    reply(json.dumps(WEATHER)[:-1]),
     reply(WEATHER, "and more"),
     reply([WEATHER, "clock"]),
     reply({"parameters": {"city": "New York"}}),
@@ -270,7 +246,6 @@ NESTED = "<response_1>" + cited("1", "Lund")
         (NESTED + "<response_2></response_1>" + cited("3", "Lund") + "</response_2>", [False, False]),
         (NESTED + "</response_1><response_2>" + cited("3", "Lund"), [True, False]),
         (NESTED + "</response_1>" + NESTED + "</response_1>", [False, False]),
-        (NESTED + "</response_1></response_1>", [False, False]),
         ("</response_1>" + NESTED + "</response_1>", [False, False]),
         (NESTED + "</response_3></response_1>", [False, False]),
         (NESTED + cited("3", "Lund") + "</response_1>", [False, False]),

@@ -1,1 +1,1 @@
-"""How the bundled models were made: run with `python -m`, imported by nothing else."""
+"""Recipes of the paper (`paper/`), and how a model is taught to read parents; imported by nothing else."""

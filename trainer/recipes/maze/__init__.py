@@ -1,1 +1,1 @@
-"""The maze start model, from scratch."""
+"""Routes that models for mazes learn from, and a start model that reads parents."""

@@ -1,20 +1,16 @@
-"""Train the start model for mazes from scratch: `python -m trainer.recipes.maze.pretrain OUT`.
+"""Routes through mazes that a start model learns from, good ones and bad ones.
 
-The loop is that of `trainer.recipes.pretrain`; here are the data and the sizes. The model shall find the exit
-now and then, by many ways, and not be a solver, because the arms of a study start from it. So a route heads
-for the exit directly, over some items of one zone, or over cells drawn at random; it avoids lava or does not,
-slips off its way with some probability, and is cut where the budget is spent.
+The model shall find the exit now and then, by many ways, and not be a solver, because the arms of a study
+start from it. So a route heads for the exit directly, over some items of one zone, or over cells drawn at
+random; it avoids lava or does not, slips off its way with some probability, and is cut where the budget is
+spent.
 """
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from random import Random
 
-from transformers import PreTrainedTokenizerFast
-
 from trainer.domains.maze.generator import DIAMOND, GOLD, LAVA, NEIGHBOURS, WALL, Maze, distances, draw_maze
-from trainer.domains.maze.maze_family import TOKEN_PATTERN, chain_ids, prompt_ids, vocabulary
-from trainer.recipes.pretrain import PretrainConfig, PretrainData, Sequence, main
-from trainer.recipes.tokenizer import word_tokenizer
+from trainer.domains.maze.maze_family import chain_ids, prompt_ids
 
 _CHAINS_PER_MAZE = 4
 _ANSWERS = (1, 2, 3)
@@ -25,12 +21,6 @@ _ERRAND_WEIGHTS = (6, 1, 1, 24)
 _MOST_DETOURS = 5
 _MOST_ITEMS = 2
 _MAX_ATTEMPTS = 20
-
-
-MAZE_CONFIG = PretrainConfig(
-    layers=4, intermediate_size=256, steps=2000, batch_tokens=4800, block_sequences=1024, block_batches=15
-)
-"""The recipe of the model that is shipped."""
 
 _steps_to = lru_cache(maxsize=256)(distances)
 """The routes through one maze share its distance maps."""
@@ -84,13 +74,13 @@ def draw_chain(maze: Maze, answers: int, rng: Random) -> list[tuple[int, ...]]:
     raise AssertionError(f"no {answers} different routes in {_MAX_ATTEMPTS * answers} draws")
 
 
-def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTokenizerFast) -> list[Sequence]:
+def sample_block(seed: int, index: int, sequences: int) -> list[tuple[list[int], int]]:
     """Return block `index` of the endless data: the same for the same seed, whatever came before.
 
-    The format writes token ids itself, so that the tokenizer is not used.
+    A sequence is the token ids of prompt and completion, and the length of the prompt.
     """
     rng = Random(f"routes:{seed}:{index}")
-    block: list[Sequence] = []
+    block: list[tuple[list[int], int]] = []
     while len(block) < sequences:
         maze = draw_maze(rng)
         for _ in range(min(_CHAINS_PER_MAZE, sequences - len(block))):
@@ -98,9 +88,3 @@ def sample_block(seed: int, index: int, sequences: int, tokenizer: PreTrainedTok
             prompt = list(prompt_ids(maze, answers))
             block.append((prompt + chain_ids(draw_chain(maze, answers, rng)), len(prompt)))
     return block
-
-
-MAZES = PretrainData(partial(word_tokenizer, vocabulary(), TOKEN_PATTERN, 256), sample_block)
-
-if __name__ == "__main__":
-    main(MAZE_CONFIG, MAZES)
