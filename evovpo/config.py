@@ -243,6 +243,8 @@ class EvaluatorConfig(Section):
     """Processes and threads of one evaluation; raise it for evaluators that start many."""
     thresholds: tuple[float, ...] = (0.5, 0.75, 0.9)
     """Scores at which the next stages run; lower them if good programs stop early, empty for no stages."""
+    arguments: dict[str, Any] = Field(default={})
+    """Arguments that evaluate() is given by name, for evaluators that take others than the program's path."""
     judges: dict[str, Any] = Field(default={})
     """Models that score programs too (OpenEvolve's `use_llm_feedback`)."""
     artifacts: bool = True

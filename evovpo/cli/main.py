@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -90,6 +91,13 @@ def mount_commands() -> None:
         app.registered_commands += [command for command in offered if command.name not in known]
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Do what Ctrl-C does, also where it is ignored, as by what a script has started with `&`."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.default_int_handler(number, frame)
+    signal.raise_signal(signal.SIGINT)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line (by default that of the process) and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
@@ -98,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
-            signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+            signal.signal(number, _interrupt)
     mount_commands()
     try:
         _open_more_files()

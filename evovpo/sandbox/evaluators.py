@@ -9,8 +9,9 @@ import ast
 import os
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from evovpo.errors import ConfigError, SandboxError
 from evovpo.sandbox import paths
@@ -46,6 +47,8 @@ class WholeJob:
     loaded."""
     thresholds: tuple[float, ...] = ()
     """Stage i + 1 runs where the metrics up to stage i score `thresholds[i]` or more."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What `evaluate` is given by name beside the program path; stages are not."""
 
 
 class WholeSandbox(Pool[EvaluatorServer]):

@@ -159,10 +159,18 @@ def has_proposed(store: Path) -> bool:
     return False
 
 
+@pytest.mark.parametrize("ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])  # ignored by jobs of a script
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_to_end_ends_as_ctrl_c_does(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_to_end_ends_as_ctrl_c_does(
+    number: signal.Signals, ctrl_c: signal.Handlers, tmp_path: Path
+) -> None:
     store, said = tmp_path / "run.db", tmp_path / "said"
-    with said.open("w") as file, running(*SEARCH, "-n", "1000000", "--store", store, stderr=file) as process:
+    command = (*SEARCH, "-n", "1000000", "--store", store)
+
+    def begin() -> None:
+        signal.signal(signal.SIGINT, ctrl_c)
+
+    with said.open("w") as file, running(*command, stderr=file, preexec_fn=begin) as process:
         wait_until(lambda: has_proposed(store))
         process.send_signal(number)
         assert process.wait(timeout=LONG) == 130

@@ -393,6 +393,27 @@ def test_a_program_is_given_under_a_name_of_its_own() -> None:
 # ---------------------------------------------------------------- whole runs in the real sandbox
 
 
+def test_arguments_of_the_configuration_reach_evaluate_and_make_another_problem(tmp_path: Path) -> None:
+    evaluator = (
+        "def evaluate(path, size, *, options=None):\n    return {'combined_score': size + len(options)}\n"
+    )
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator})
+    versions = set()
+    for size in (3, 4):
+        arguments = f"evaluator:\n  evaluator_args: {{size: {size}, options: {{deep: [1, null]}}}}\n"
+        write_project(folder, {"config.yaml": arguments})
+        opened = open_project(folder)
+        assert opened.initial is not None
+        assert dict(opened.initial.metrics or ()) == {"combined_score": size + 1}
+        assert is_unchanged(opened.problem, opened.config)
+        assert not is_unchanged(opened.problem, Config())
+        versions.add(opened.problem.version)
+    assert len(versions) == 2
+    write_project(folder, {"config.yaml": "evaluator: {evaluator_args: {sise: 3}}\n"})
+    with pytest.raises(ProblemError, match="unexpected keyword argument 'sise'"):
+        open_project(folder)
+
+
 def requested(folder: Path, url: str, evaluations: int = 4) -> RunRequest:
     settings = ("proposer.name=scripted", "prompt.style=rewrite", f"search.evaluations={evaluations}")
     settings += ("search.rollouts=2", "search.islands=1", "search.in_flight=1", "sandbox.workers=2")

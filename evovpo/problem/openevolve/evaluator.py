@@ -1,9 +1,10 @@
 """Evaluates programs with an OpenEvolve evaluator, which imports the candidate itself, in the sandbox."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from evovpo.config import Config
 from evovpo.errors import ProblemError
@@ -28,6 +29,8 @@ class OpenEvolveEvaluator:
 
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """What `evaluate` is given by name beside the path of the program."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -53,7 +56,7 @@ class OpenEvolveEvaluator:
         if job is None:
             answer = WholeResult(Status.BAD_OUTPUT, detail="the program is not a folder of files")
         else:
-            answer = self.sandbox.run(job, problem.limits)
+            answer = self.sandbox.run(replace(job, arguments=self.arguments), problem.limits)
         vector, faults = read_rewards(self._folder, dict(answer.metrics))
         if 0 < answer.stopped <= len(thresholds):  # what later stages measure is missing for that reason
             score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
@@ -128,4 +131,4 @@ def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEval
         hidden=config.store.files,
         openings=read_openings(config.evaluator.allow, Path(problem.folder)),
     ) as sandbox:
-        yield OpenEvolveEvaluator(problem, sandbox)
+        yield OpenEvolveEvaluator(problem, sandbox, config.evaluator.arguments)

@@ -73,6 +73,7 @@ _SETTINGS = {
     "evaluator.cascade_thresholds": "evaluator.thresholds",
     "evaluator.parallel_evaluations": "sandbox.workers",
     "evaluator.enable_artifacts": "evaluator.artifacts",
+    "evaluator.evaluator_args": "evaluator.arguments",
 }
 _VALUES: dict[str, Callable[[Any], object]] = {
     "prompt.style": lambda c: "diff" if c.diff_based_evolution else "rewrite",
@@ -137,7 +138,6 @@ _REASONS = {
     ),
     "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
     "the time limit bounds an evaluation": "evaluator.cpu_limit",
-    "evaluate() is given the path of the program alone": "evaluator.evaluator_args",
     "all islands start from the initial program": "database.island_initial_programs",
     "all islands have the same system message": "prompt.island_system_messages",
     "a run has one form of answer (prompt.style)": "full_rewrite_probability",

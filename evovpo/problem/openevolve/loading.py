@@ -122,13 +122,14 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return what a version hashes besides the problem: files, declarations, permissions, judging models."""
+    """Return what a version hashes besides the problem: files, declarations and settings that have a say."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
     }
-    allow, judges = config.evaluator.allow, config.evaluator.judges
+    allow, judges, arguments = config.evaluator.allow, config.evaluator.judges, config.evaluator.arguments
     settings = [", ".join(allow)] * bool(allow) + [json.dumps(judges, sort_keys=True)] * bool(judges)
+    settings += ["arguments", json.dumps(arguments, sort_keys=True)] * bool(arguments)
     return content_digest(project), json.dumps(whole, sort_keys=True), *settings
 
 

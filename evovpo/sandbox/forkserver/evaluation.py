@@ -123,7 +123,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
             function = getattr(evaluator, name, None)
             if not callable(function):
                 raise AttributeError(f"the evaluator defines no function {name!r}")
-            result = function(path)
+            result = function(path, **job["arguments"] if name == "evaluate" else {})
             if hasattr(result, "__await__"):
                 import asyncio  # slow to import, and few evaluators need it
 
