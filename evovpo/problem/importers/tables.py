@@ -32,7 +32,7 @@ from evovpo.types import Problem, Program, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
-_MOST_CELLS, _MOST_BYTES = 5_000_000, 512 << 20
+_MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
 """Of a sheet, from its corner to its farthest cell, and of all that its file holds."""
 
 
