@@ -168,7 +168,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     said = (
         f"{path}: {wanted!r} from {', '.join(parameters)}: {count} to learn from and {len(unseen)} held out, "
         f"of {len(cases)} distinct rows; {len(rows) - len(known)} have no {wanted!r}"
-        + f", {unclear} inputs have several" * bool(unclear)
+        + f", {unclear} left out whose inputs come with several {wanted!r}" * bool(unclear)
         + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
     return ImportedTask(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
