@@ -1,6 +1,7 @@
 """What an owner opens for an evaluator that is trusted that far, and that nothing else opens with it."""
 
 import os
+import shutil
 import socket
 import textwrap
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ pytestmark = pytest.mark.slow
 LIMITS = Limits(wall_seconds=60.0, cpu_seconds=30, memory_mb=4000, processes=32, open_files=128)
 
 
-def evaluated(folder: Path, evaluator: str, level: Level, words: Sequence[str] = ()) -> WholeResult:
+def evaluated(
+    folder: Path, evaluator: str, level: Level, words: Sequence[str] = (), program: str = ""
+) -> WholeResult:
     """Return what an evaluator of this text says with these words allowed."""
     (folder / "evaluator.py").write_text(textwrap.dedent(evaluator))
-    job = WholeJob({"program.cpp": ""}, "program.cpp", "evaluator.py")
+    job = WholeJob({"program.cpp": program}, "program.cpp", "evaluator.py")
     openings = read_openings(words, folder)
     with WholeSandbox(folder, workers=1, level=level, retries=0, openings=openings) as sandbox:
         return sandbox.run(job, LIMITS)
