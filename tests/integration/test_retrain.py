@@ -185,7 +185,7 @@ def test_the_same_data_and_seed_give_the_same_weights(place: Place, trained: Tra
 
 
 def test_another_seed_gives_other_weights(place: Place, trained: Trained) -> None:
-    place.retrain(configured("run.seed=1"))
+    place.retrain(CONFIG.changed(run={"seed": 1}))
     expected = trained.place.weights(1)
     assert any(not torch.equal(value, expected[name]) for name, value in place.weights(1).items())
 
