@@ -22,7 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m evovpo.sandbox", description="Test the sandbox.")
     parser.add_argument("--selftest", action="store_true", required=True, help="run the table of attacks")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
-    parser.add_argument("--level", type=Level, choices=LEVELS, help="not the strongest that works")
+    parser.add_argument("--level", type=Level, choices=LEVELS, help="isolation level; default: the strongest")
     options = parser.parse_args()
     try:
         return _selftest(options.level, options.json)

@@ -112,8 +112,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return the evaluator's result for a candidate.
 
-        With status `error`, `detail` contains the exception and the end of its traceback. Raises `ConfigError`
-        for an invalid job, and `SandboxError` if the sandbox is closed or does not start.
+        With status `error`, `detail` has the exception and the end of its traceback. Raises `ConfigError` for
+        an invalid job, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
         return self.try_free(lambda server: self._attempt(server, job, limits, None), self._failure)

@@ -1,7 +1,7 @@
 """Compiled seccomp filters (`*.bpf`, classic BPF), and `build`, which compiles them.
 
 `server` restricts the fork-server and all its children; `sealed` also forbids opening files; `child` is added
-in each child, and short because loading takes time. `whole` restricts an evaluator that imports its candidate;
+in each child and short, to load fast. `whole` restricts an evaluator that imports its candidate;
 `outside` forbids it to act on other processes, and `metadata` to change owners, modes and times of files.
 """
 
