@@ -83,7 +83,6 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Sync a file or a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

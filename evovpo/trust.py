@@ -45,7 +45,7 @@ def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
 
 
 def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
-    """Raise `NotAllowedError` if `origin` requires permissions (`words`) that were not granted."""
+    """Raise `NotAllowedError` if `origin` requires permissions (`words`) that were not `granted`."""
     granted = set(granted)
     missing = [word for word in words if word not in granted]
     if missing:

@@ -38,7 +38,7 @@ class CheckReport:
     warnings: tuple[str, ...]
     """Warnings that do not stop a run, each with advice."""
     fault: str = ""
-    """Why an OpenEvolve project cannot be used: its initial program fails, perhaps only by its metrics."""
+    """Why an OpenEvolve project is unusable: its initial program fails, or its metrics report an error."""
 
 
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:

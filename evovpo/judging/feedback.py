@@ -72,7 +72,6 @@ class ModelJudge:
     async def _answers(
         self, models: list[ModelConfig], question: tuple[Message, ...]
     ) -> list[tuple[ModelConfig, dict[str, Any]]]:
-        """Return the answers of the models that reply."""
         sampling = Sampling(self.config.sampling.temperature, self.config.sampling.max_tokens or 4096)
         found = []
         for model in models:

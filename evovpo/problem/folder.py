@@ -220,7 +220,7 @@ def _features(
 def _groups(
     table: Mapping[str, Any], objectives: Sequence[Objective], faults: Faults
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of `[grouping]` and a group per other objective, by first member; empty if none."""
+    """Return the groups in `[grouping]`, plus each other objective alone; empty if none are given."""
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'

@@ -108,7 +108,7 @@ _DETAIL_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """Ending of an untrusted process. All text in it is untrusted."""
+    """Outcome of an untrusted process. All text in it is untrusted."""
 
     status: Status
     _: KW_ONLY

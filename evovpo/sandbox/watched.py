@@ -53,7 +53,7 @@ class EvaluatorServer(Server):
         super().__init__()
         self._around = surroundings
         self._is_alone = surroundings.level is Level.BWRAP_LANDLOCK_SECCOMP
-        # Paths opened for writing belong to root; otherwise root's evaluations run as another user.
+        # Root's evaluations run as another user, unless a `write=` path, which belongs to root, is opened.
         self._has_private_user = os.geteuid() == 0 and surroundings.level is not Level.NONE
         self._has_private_user &= not any(word.startswith("write=") for word in surroundings.openings.words)
         self._has_private_user &= can_change_user() or not self._is_alone

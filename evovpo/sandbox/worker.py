@@ -243,7 +243,6 @@ class ForkServer(Server):
 
 
 def _is_hung_up(connection: socket.socket) -> bool:
-    """True if the other end of a socket is closed."""
     poll = select.poll()
     poll.register(connection, 0)
     return bool(poll.poll(0))

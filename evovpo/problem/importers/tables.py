@@ -180,7 +180,7 @@ def form_of(values: Iterable[Any]) -> str:
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the row numbers, from 1, without `column`, of each form that no example has, by first inputs."""
+    """Return the rows, from 1, with empty `column` in each form without example, by the first inputs."""
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
     arguments = table_arguments(rows, texts_of(problem))

@@ -121,7 +121,7 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Apply the rules of `file_rules` to this process, irrevocably."""
+    """Apply the rules of `file_rules` to this process, irrevocably; it cannot trace processes outside."""
     # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
