@@ -1,19 +1,19 @@
-"""The exceptions that evovpo raises; a failing candidate is none: it is an `Evaluation` with a status."""
+"""The exceptions of evovpo. A failing candidate is not an exception, but an `Evaluation` with a status."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 
 
 class EvovpoError(Exception):
-    """Base of all errors of evovpo; the command line prints the message and exits, mostly with code 2."""
+    """Base class of all errors; the command line prints the message and exits, usually with code 2."""
 
 
 class ConfigError(EvovpoError, ValueError):
-    """A configuration file or option that cannot be used."""
+    """An invalid configuration file or option."""
 
 
 class NotAllowedError(ConfigError):
-    """A store or a project needs a permission that was not granted; `words` are the values for `--allow`."""
+    """A store or project needs permissions that were not granted; `words` are the values for `--allow`."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class ProblemError(EvovpoError, ValueError):
 
 
 class InitialProgramError(ProblemError):
-    """An evaluator that gives no score for its own initial program; `metrics` is what it returned."""
+    """An evaluator that returns no score for its own initial program; `metrics` is its result."""
 
     def __init__(self, message: str, metrics: Mapping[str, object]) -> None:
         super().__init__(message)
@@ -41,23 +41,23 @@ class FileHeldError(EvovpoError, RuntimeError):
 
 
 class RunHeldError(StoreError):
-    """A run that another process is working on; other runs of the store can be used."""
+    """A run in use by another process; other runs of the store can be used."""
 
 
 class PolicyError(EvovpoError, ValueError):
-    """A model folder that is not one, or a policy version that is not there."""
+    """An invalid model folder, or a policy version that does not exist."""
 
 
 class ServerError(EvovpoError, RuntimeError):
-    """A model server that cannot be reached, refuses a request, or gives an invalid answer."""
+    """A model server that is unreachable, refuses a request, or returns an invalid answer."""
 
 
 class BudgetError(EvovpoError, RuntimeError):
-    """A run has used up its tokens or money; it ends normally."""
+    """A run has used up its token or money budget; it ends normally."""
 
 
 class PublishError(EvovpoError, RuntimeError):
-    """A policy version that cannot be written, or whose server computes other log-probabilities."""
+    """A policy version that cannot be written, or whose server computes different log-probabilities."""
 
 
 class SandboxError(EvovpoError, RuntimeError):
@@ -65,7 +65,7 @@ class SandboxError(EvovpoError, RuntimeError):
 
 
 class SearchError(EvovpoError, ValueError):
-    """An invalid ask or tell: an unknown ticket, a vector of the wrong length."""
+    """An invalid ask or tell, such as an unknown ticket or a vector of the wrong length."""
 
 
 class ReplayError(EvovpoError, RuntimeError):
@@ -73,7 +73,7 @@ class ReplayError(EvovpoError, RuntimeError):
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about an unknown name: the nearest known one, or all of them."""
+    """Return the end of an error message about an unknown name: the nearest known names, else all."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     if close:
@@ -82,7 +82,7 @@ def nearest_hint(name: str, known: Iterable[str]) -> str:
 
 
 class DivergedError(EvovpoError, ArithmeticError):
-    """A training step whose loss or gradient is not finite; the weights are as they were before it."""
+    """A training step with a non-finite loss or gradient; the weights are unchanged."""
 
 
 class TrainingError(EvovpoError, RuntimeError):
@@ -94,8 +94,8 @@ class NothingToTrainError(TrainingError):
 
 
 class AnswerError(EvovpoError, ValueError):
-    """An answer of a model that contains no valid program; the message is stored as the reason."""
+    """A model answer without a valid program; the message is stored as the reason."""
 
 
 class BundleError(EvovpoError, ValueError):
-    """Text that is not a bundle of files, or files that a bundle cannot hold."""
+    """Text that is not a valid bundle of files, or files that cannot be stored in a bundle."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from evovpo.errors import ConfigError, EvovpoError, FileHeldError
 
 PARTIAL = ".partial"
-"""End of the name of what is still being written."""
+"""Suffix of files and folders that are still being written."""
 
 
 def hold(path: Path) -> contextlib.AbstractContextManager[object]:
-    """Hold a file, made if need be, until the end of a `with` block or of this process.
+    """Lock a file, created if missing, until the end of a `with` block or of this process.
 
-    Raises `FileHeldError` with the holder's process id if it is held, and `OSError` if it cannot be made.
+    Raises `FileHeldError` with the process id of the holder, and `OSError` if the file cannot be created.
     """
     from filelock import FileLock, Timeout
 
@@ -32,9 +32,9 @@ def hold(path: Path) -> contextlib.AbstractContextManager[object]:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Give a place beside `path` to write a file or folder to; after the block, on the disk, it is `path`.
+    """Write a file or folder atomically: yield a temporary path, synced and renamed to `path` afterwards.
 
-    If the block or the writing fails, nothing is left of it.
+    On failure the temporary file or folder is removed.
     """
     partial = path.with_name(path.name + PARTIAL)
     _remove(partial)
@@ -53,7 +53,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def write_errors(
     what: str, instead: str = "choose another place", kind: type[EvovpoError] = ConfigError
 ) -> Iterator[None]:
-    """Raise an error of this kind where a block cannot write `what`; `instead` is what to do then."""
+    """Turn an `OSError` of a block that writes `what` into an error of `kind`, with `instead` as advice."""
     try:
         yield
     except OSError as error:
@@ -61,13 +61,13 @@ def write_errors(
 
 
 def write_json(path: Path, value: object, indent: int | None = None) -> None:
-    """Write a value that JSON can hold, whole."""
+    """Write a value as JSON, atomically."""
     with written_whole(path) as partial:
         partial.write_text(json.dumps(value, indent=indent) + "\n")
 
 
 def file_digests(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of those of the paths that are files, by their names relative to `folder`."""
+    """Return the SHA-256 of each path that is a file, by its name relative to `folder`."""
     digests = {}
     for path in paths:
         if path.is_file():
@@ -83,7 +83,6 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

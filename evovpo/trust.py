@@ -1,6 +1,6 @@
-"""Permissions that a store or a project asks for, and whether the user granted them (docs/security.md).
+"""Permissions required by a store or a project, and whether the user granted them (docs/security.md).
 
-A mark outside the store tells which runs this user made.
+A mark file outside the store records which runs this user created.
 """
 
 import contextlib
@@ -18,12 +18,12 @@ from evovpo.errors import NotAllowedError
 from evovpo.types import Problem, content_id
 
 NOT_OPENINGS = ("server=", "key=", "code=", "executor=", "level=")
-"""Beginnings of words that say something else than what the sandbox is opened for."""
+"""Prefixes of permissions that do not open the sandbox."""
 _USUAL_KEY = ModelConfig.model_fields["key_variable"].default
 
 
 def asked_for(config: Config, problem: Problem | None = None) -> tuple[str, ...]:
-    """Return what settings ask for, and a problem whose own code runs, in the words of `--allow`."""
+    """Return the `--allow` values required by settings and by a problem that runs its own code."""
     return tuple(dict.fromkeys(_asked(config, problem)))
 
 
@@ -45,7 +45,7 @@ def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
 
 
 def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
-    """Raise `NotAllowedError` where something is asked for that was not granted; `origin` is who asks."""
+    """Raise `NotAllowedError` if `origin` requires permissions (`words`) that were not `granted`."""
     granted = set(granted)
     missing = [word for word in words if word not in granted]
     if missing:
@@ -58,7 +58,7 @@ def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
 
 
 def mark(run_id: str, words: Iterable[str]) -> None:
-    """Note outside of the store that this user made a run, or granted what it asks for."""
+    """Record outside the store that this user created a run, or granted its permissions."""
     path = _mark(run_id, words)
     with contextlib.suppress(OSError):  # without the mark a resumed run asks again
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def mark(run_id: str, words: Iterable[str]) -> None:
 
 
 def is_marked(run_id: str, words: Iterable[str]) -> bool:
-    """Return whether this user made a run that asks for just these words, or granted them."""
+    """Return whether this user created a run with exactly these permissions, or granted them."""
     return _mark(run_id, words).exists()
 
 
@@ -75,18 +75,18 @@ def _mark(run_id: str, words: Iterable[str]) -> Path:
 
 
 def state_folder() -> Path:
-    """Return the folder of this user on this machine for what no store may say."""
+    """Return the user's state folder on this machine, for data that no store may provide."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "evovpo")
 
 
 def seal(body: bytes) -> str:
-    """Return 16 hex digits by which this user knows bytes again that were written here, and no others."""
+    """Return a 16-hex-digit HMAC that proves that this user wrote the bytes on this machine."""
     return hmac.digest(_key(str(state_folder())), body, "sha256").hex()[:16]
 
 
 @cache
 def _key(folder: str) -> bytes:
-    """Return the key of this user, made if need be; one of this process where it cannot be kept."""
+    """Return the user's secret key, created if missing; a key of this process if it cannot be stored."""
     path, new = Path(folder, "key"), secrets.token_bytes(32)
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def _key(folder: str) -> bytes:
         made.touch(mode=0o600)
         made.write_bytes(new)
         with contextlib.suppress(FileExistsError):
-            path.hardlink_to(made)  # whole at once, and of several processes one is the first
+            path.hardlink_to(made)  # atomic: if several processes race, the first one wins
         made.unlink()
         return path.read_bytes()
     return new

@@ -1,4 +1,4 @@
-"""The records that every part of evovpo exchanges: frozen values, no I/O, no third-party imports.
+"""The records shared by every part of evovpo: frozen values, no I/O, no third-party imports.
 
 Dimension letters, used as suffixes wherever there is more than one dimension:
 `P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components,
@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""A value that survives JSON unchanged; what candidates receive and return."""
+"""A JSON value: the type of every argument and result of a candidate."""
 
 Rewards: TypeAlias = tuple[float, ...]
 """A reward vector of length D, each component in [0, 1], higher is better."""
 
 
 class Status(StrEnum):
-    """Outcome of an evaluation, which also tells whose fault a failure is."""
+    """Outcome of an evaluation, including whose fault a failure is."""
 
     OK = "ok"
     ERROR = "error"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
     @property
     def is_candidate_fault(self) -> bool:
-        """True for a failure that the program caused; it trains as the zero vector."""
+        """True for a failure caused by the program; in training it counts as the zero vector."""
         return self not in (Status.OK, Status.SANDBOX_ERROR)
 
 
@@ -43,24 +43,24 @@ class Trust(StrEnum):
     HIGH = "high"
     """The candidate's process never held the evaluator or the expected answers."""
     LOW = "low"
-    """Candidate and evaluator ran in one process: a program may have forged its own judgement."""
+    """Candidate and evaluator shared a process, so the program may have forged its own result."""
 
 
 class ParseStatus(StrEnum):
     """Result of parsing one answer slot."""
 
     PARSED = "parsed"
-    """A program that this run had not seen."""
+    """A program that is new in this run."""
     UNPARSED = "unparsed"
     """No program could be read from the slot, or the slot is missing."""
     DUPLICATE = "duplicate"
-    """A program that this run had already proposed; it has the vector of its twin."""
+    """A program already proposed in this run; it gets the same reward vector."""
     REJECTED = "rejected"
-    """A program refused before evaluation, for example as not novel."""
+    """A program rejected before evaluation, for example for lack of novelty."""
 
 
 class ParentRole(StrEnum):
-    """The role of a program in making another."""
+    """The role of a program in producing another one."""
 
     PARENT = "parent"
     INSPIRATION = "inspiration"
@@ -71,100 +71,99 @@ class ParentRole(StrEnum):
 
 
 class PromptKind(StrEnum):
-    """What a ticket asks for."""
+    """Kind of request in a ticket."""
 
     SEED = "seed"
-    """No model: the problem's starting programs; they do not count against the budget."""
+    """No model: the starting programs of the problem; they do not count against the budget."""
     ROOT = "root"
-    """Write programs from the problem alone."""
+    """Write programs from the problem statement alone."""
     MUTATE = "mutate"
     """Improve on a parent program."""
     CROSSOVER = "crossover"
     """Combine two parent programs; the second is an inspiration of role `PARTNER`."""
     REPAIR = "repair"
-    """Mend a parent program that fails."""
+    """Fix a parent program that fails."""
     NOTES = "notes"
-    """Write down what was learned so far: one completion without answers, shown in later prompts."""
+    """Summarise the lessons so far: one completion without answers, shown in later prompts."""
     JOIN = "join"
-    """No model: the ticket itself carries the joined programs to judge."""
+    """No model: the ticket contains the joined programs to evaluate."""
     SHORTEN = "shorten"
     """No model: shorter variants of a solution; they do not count against the budget."""
 
     @property
     def is_free(self) -> bool:
-        """True where what a ticket carries does not count against the budget."""
+        """True if the programs of the ticket do not count against the budget."""
         return self in (PromptKind.SEED, PromptKind.SHORTEN)
 
 
 class PolicyEventKind(StrEnum):
-    """What happened to a policy version."""
+    """Kind of event in the life of a policy version."""
 
     PUBLISHED = "published"
-    """Written, compared with the trainer's own log-probabilities, and stored."""
+    """Written to disk, verified against the trainer's log-probabilities, and stored."""
     SERVED = "served"
-    """From now on the version that searches follow."""
+    """The version became the one that searches use."""
     ROLLED_BACK = "rolled_back"
-    """As `SERVED`, but an older version in place of a newer one."""
+    """As `SERVED`, but an older version replaced a newer one."""
     REFUSED = "refused"
-    """Not served: it differed from what was trained, a server would not take it, or it was clearly worse."""
+    """Not served: it differed from the trained weights, a server rejected it, or it was clearly worse."""
     FAILED = "failed"
-    """A training or a publication ended before there was a version."""
+    """Training or publication ended before a version existed."""
 
     @property
     def is_serving(self) -> bool:
-        """True for an event after which searches follow its version."""
+        """True if searches use the version of this event from then on."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
     @property
     def ends_training(self) -> bool:
-        """True for an event after which the training that it names has nothing left to do."""
+        """True if the training of this event is finished."""
         return self is not PolicyEventKind.PUBLISHED
 
 
 MEMORISED = "memorised"
-"""In place of `RunStatus.SOLVED` for a run whose program is wrong on some held-out row."""
+"""Replaces `RunStatus.SOLVED` where the best program is wrong on a held-out row."""
 
 
 class RunStatus(StrEnum):
-    """Status of a run. A run that is `RUNNING` without a living process was interrupted."""
+    """Status of a run. A `RUNNING` run without a live process was interrupted."""
 
     RUNNING = "running"
     SOLVED = "solved"
     EXHAUSTED = "exhausted"
     STOPPED = "stopped"
-    """Ended before its evaluations were used: target reached, no progress, or tokens or money used up."""
+    """Ended with evaluations left: target reached, no progress, or token or money budget used up."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
     @property
     def is_finished(self) -> bool:
-        """True for a run that resuming would only report."""
+        """True if there is nothing to resume."""
         return self in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
     def ending(self, solved_heldout: bool | None) -> str:
-        """Return it in a word for people: `memorised` for a run that is solved, but not on held-out rows."""
+        """Return the status for display: `memorised` if the run is solved, but not on held-out rows."""
         return MEMORISED if self is RunStatus.SOLVED and solved_heldout is False else str(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Resource limits of one evaluation. The sandbox enforces every field."""
+    """Resource limits of one evaluation, all enforced by the sandbox."""
 
     wall_seconds: float = 10.0
     cpu_seconds: int = 10
     memory_mb: int = 512
-    """Address space above what the warm server maps, in MiB."""
+    """Address space in MiB, on top of that of the warm server."""
     result_bytes: int = 1 << 20
     log_bytes: int = 64 << 10
-    """Kept of standard output and standard error together."""
+    """Stored bytes of standard output and standard error together."""
     open_files: int = 64
     stack_mb: int = 64
     threads: int = 0
     processes: int = 0
-    """Beyond the first. Only an evaluator that imports its candidate may have any; there they count
-    together with `threads`."""
+    """Additional processes, counted with `threads`; only for evaluators that import the candidate."""
     disk_mb: int = 64
-    """What such an evaluator may write into its private folder, in MiB; others write nothing."""
+    """Maximum size of the private folder of such an evaluator, in MiB; other evaluations write no files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +176,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One row of a programming-by-example problem: arguments and the wanted result."""
+    """One row of a programming-by-example problem: arguments and expected result."""
 
     inputs: tuple[Json, ...]
     output: Json
@@ -199,7 +198,7 @@ class Program:
 class Feature:
     """One axis of the MAP-Elites grid: `length` of the source, `reward:OBJECTIVE`, or `metric:NAME`.
 
-    `edges` are the ascending inner bin edges; empty: learned once from the first programs, then frozen.
+    `edges` are the ascending inner bin edges; if empty, they are learned once from the first programs.
     """
 
     name: str
@@ -208,20 +207,20 @@ class Feature:
 
 
 class EvaluatorMode(StrEnum):
-    """Where the candidate runs when its evaluator imports it."""
+    """Where a candidate that is imported by its evaluator runs."""
 
     WHOLE = "whole"
-    """Evaluator and candidate together in one sandboxed process: always works, low trust."""
+    """Evaluator and candidate in one sandboxed process: always works, low trust."""
     PROXY = "proxy"
-    """The candidate alone in the sandbox, the evaluator calling its functions through a stub."""
+    """The candidate in a sandboxed process of its own; the evaluator calls its functions through a stub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How one number that an evaluator returns becomes one reward component.
+    """Conversion of one number returned by an evaluator to one reward component.
 
-    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft one, whose range nobody declared, is
-    1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is one minus that.
+    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft metric, one without declared bounds, is
+    1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is 1 minus that value.
     """
 
     name: str
@@ -239,30 +238,30 @@ class EvaluatorFolder:
     """Name of the Python file in the problem's folder that defines `evaluate(program_path)`."""
     mode: EvaluatorMode
     metrics: tuple[Metric, ...]
-    """One for each objective, in order."""
+    """One metric for each objective, in order."""
     thresholds: tuple[float, ...] = ()
-    """Of the cascade: stage i + 1 runs where stage i reached `thresholds[i - 1]`; empty: `evaluate` alone."""
+    """Cascade: stage i + 1 runs if stage i reached `thresholds[i - 1]`; empty to call `evaluate` only."""
     artifacts: bool = True
-    """Whether artifacts that the evaluator returns become feedback."""
+    """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """Where one number alone ranks programs, OpenEvolve's `combined_score`: the metrics that its mean leaves
-    out. None where reward vectors rank them."""
+    """Metrics excluded from the mean that replaces a missing `combined_score`, where that one number ranks
+    programs as in OpenEvolve. None if reward vectors rank programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A task with D objectives, as loaded and checked from its folder.
 
-    Exactly one of `train` (by example), `scorer_path` and `evaluator` is set. Nothing that selects, stops or
-    prompts may read `heldout`.
+    Exactly one of `train` (by example), `scorer_path` and `evaluator` is set. Selection, stopping and
+    prompts must never read `heldout`.
     """
 
     id: str
     version: str
-    """Hash over everything in the folder that can change a judgement."""
+    """Hash of everything in the folder that can change an evaluation."""
     statement: str
     entry: str
-    """Name of the function that a program must define; empty where the evaluator knows it."""
+    """Name of the function that a program must define; empty if only the evaluator knows it."""
     parameters: tuple[str, ...]
     """Parameter names of the entry function, in order."""
     objectives: tuple[Objective, ...]
@@ -274,15 +273,14 @@ class Problem:
     features: tuple[Feature, ...] = ()
     folder: str | None = None
     groups: tuple[tuple[int, ...], ...] = ()
-    """Which objectives a trainer takes as one component, the mean of a group: every objective is in one
-    group; empty means that each is a component of its own. Search and store never read it."""
+    """Groups of objectives whose mean is one component in training: each objective is in exactly one group.
+    Empty if every objective is its own component. Search and store never read it."""
     suffix: str = ".py"
-    """File ending of programs, with the dot; `/` for programs that are folders
-    (`evovpo/prompts/bundles.py`)."""
+    """File suffix of programs, with the dot; `/` if programs are folders (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
     validation: tuple[Example, ...] = ()
-    """Rows taken from the training rows of a by-example problem: no search sees them, and a program is only
-    imitated if it is right on them."""
+    """Rows split off from the training rows of a by-example problem: the search never sees them, and only
+    programs that are right on them are used for imitation."""
 
     @property
     def is_by_example(self) -> bool:
@@ -291,19 +289,19 @@ class Problem:
 
     @property
     def has_one_score(self) -> bool:
-        """True if one number alone ranks programs, and all others are only shown."""
+        """True if a single number ranks programs and all other metrics are for display."""
         return self.evaluator is not None and self.evaluator.left_out is not None
 
     @property
     def trust(self) -> Trust:
-        """How far judgements of this problem can be believed."""
+        """How far evaluations of this problem can be trusted."""
         whole = self.evaluator is not None and self.evaluator.mode is EvaluatorMode.WHOLE
         return Trust.LOW if whole else Trust.HIGH
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a prompt: role is `system`, `user` or `assistant`."""
+    """One message of a prompt, with role `system`, `user` or `assistant`."""
 
     role: str
     content: str
@@ -311,7 +309,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A program that took part in making a prompt or a candidate, with its part."""
+    """A program that a prompt or a candidate was made from, with its role."""
 
     program_id: str
     role: ParentRole
@@ -319,49 +317,49 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The ticket that `ask` hands out; without a model its single reply is `proposals`."""
+    """The ticket returned by `ask`; a ticket without a model has the single reply `proposals`."""
 
     id: str
     run_id: str
     sequence: int
     """Position in the order of asks, from 0; randomness derives from (run seed, sequence)."""
     tells_before: int
-    """Number of tells applied before this ask; replay needs it."""
+    """Number of tells applied before this ask, needed for replay."""
     kind: PromptKind
     island: int = 0
     parents: tuple[Parent, ...] = ()
     messages: tuple[Message, ...] = ()
     rollouts: int = 1
-    """G: completions to sample."""
+    """G: number of completions to sample."""
     answers: int = 1
-    """M: answers asked for in each completion."""
+    """M: number of answers requested in each completion."""
     seed: int = 0
-    """Seed for sampling this prompt; rollout i of the same prompt and policy is reproducible."""
+    """Sampling seed, which makes rollout i of the same prompt and policy reproducible."""
     proposals: tuple[Program, ...] = ()
     way: str = ""
-    """The way to ask that chose what it shows (`evovpo.search.ways`); empty where there is no choice."""
+    """Name of the way to ask that chose the programs shown (`evovpo.search.ways`); empty without a choice."""
 
     @property
     def slots(self) -> int:
-        """Candidates that this ticket takes from the budget."""
+        """Number of candidates that count against the budget."""
         if self.kind.is_free:
             return 0
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
 
     @property
     def parent_id(self) -> str | None:
-        """The program that it shows for improvement, if there is one."""
+        """Id of the program to improve, or None."""
         return next((p.program_id for p in self.parents if p.role is ParentRole.PARENT), None)
 
     @property
     def has_model(self) -> bool:
-        """True for a ticket that a model answers, rather than one that carries its own programs."""
+        """True if a model answers the ticket; false if the ticket contains its own programs."""
         return self.kind is not PromptKind.JOIN and not self.kind.is_free
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling settings; the stored log-probabilities are those of this very distribution."""
+    """Sampling settings; stored log-probabilities are those of the distribution that they define."""
 
     temperature: float = 1.0
     max_tokens: int = 256
@@ -377,17 +375,17 @@ class Rollout:
     policy_version: int
     text: str
     token_ids: tuple[int, ...] | None
-    """Completion token ids (T), or None where the backend does not give them."""
+    """Completion token ids (T), or None if the backend does not return them."""
     logprobs: tuple[float, ...] | None
     """Natural-log probabilities (T) under `sampling`, or None."""
     prompt_token_ids: tuple[int, ...] | None
     sampling: Sampling
     finish_reason: str
-    """`stop` (end token), `length` (limit reached) or what the server said."""
+    """`stop` (end token), `length` (limit reached) or another reason given by the server."""
     seconds: float
-    """Wall-clock seconds of the request, divided by the rollouts that shared it."""
+    """Wall-clock seconds of the request, divided by its number of rollouts."""
     model: str = ""
-    """Which of several models wrote it, by the name that its server knows; empty where there is one."""
+    """Name of the model on its server, if there are several models; empty if there is one."""
 
 
 class CallOutcome(StrEnum):
@@ -395,9 +393,9 @@ class CallOutcome(StrEnum):
 
     OK = "ok"
     RETRIED = "retried"
-    """It failed, and was sent again."""
+    """Failed and sent again."""
     FAILED = "failed"
-    """It failed for the last time."""
+    """Failed on the last attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,9 +409,9 @@ class Call:
     model: str
     outcome: CallOutcome
     reason: str
-    """Why it failed, for example `http 429` or `timeout`; empty for `ok`."""
+    """Reason for the failure, for example `http 429` or `timeout`; empty for `ok`."""
     prompt_tokens: int | None
-    """Tokens as counted by the server, or None if it does not count them."""
+    """Token count reported by the server, or None."""
     completion_tokens: int | None
     cost: float | None
     """Cost in the currency of the configured prices, or None without prices."""
@@ -432,45 +430,45 @@ class Candidate:
     """Position in the chain, from 0."""
     parse_status: ParseStatus
     program: Program | None = None
-    """None when nothing could be read from the slot."""
+    """None if no program could be read from the slot."""
     token_span: tuple[int, int] | None = None
-    """Half-open range of the rollout's tokens that wrote this answer, or None if unknown."""
+    """Half-open range of this answer's tokens in the rollout, or None if unknown."""
     parents: tuple[Parent, ...] = ()
     text: str = ""
     """The slot's text as written."""
     reason: str = ""
-    """Why it has no program or was rejected, as later prompts tell the model."""
+    """Reason for a missing or rejected program, shown to the model in later prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """The judgement of a program on a problem version."""
+    """Evaluation of a program on a problem version."""
 
     program_id: str
     problem_version: str
     status: Status
     rewards: Rewards | None
-    """D components, or None for a `sandbox_error`; a candidate's fault has zeros."""
+    """D components: zeros for a fault of the candidate, None for a `sandbox_error`."""
     feedback: str
-    """Why it failed, capped; untrusted text."""
+    """Reason for a failure, of limited length; untrusted text."""
     seconds: float
     isolation: str
-    """Sandbox level that was in force, for example `landlock+seccomp`."""
+    """Sandbox level of the run, for example `landlock+seccomp`."""
     outputs: tuple[Json, ...] | None = None
-    """What the program returned per case, where the problem keeps outputs for prompts."""
+    """Output of the program for each case, if the problem keeps outputs for prompts."""
     metrics: tuple[tuple[str, Json], ...] | None = None
-    """Raw metrics of an evaluator that returns its own, in order; numbers that are not finite as text."""
+    """Raw metrics in the evaluator's order, or None if it returns none; non-finite numbers as text."""
     trust: Trust = Trust.HIGH
 
     @property
     def mean_reward(self) -> float:
-        """Mean component; 0 without rewards."""
+        """Mean of the reward components; 0 without rewards."""
         rewards = self.rewards or (0.0,)
         return sum(rewards) / len(rewards)
 
     @property
     def passed(self) -> int:
-        """Components at full reward; by example these are training rows."""
+        """Number of components with reward 1; by example, the number of training rows passed."""
         return sum(value >= 1.0 for value in self.rewards or ())
 
     def __post_init__(self) -> None:
@@ -481,17 +479,17 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """A candidate with its evaluation; None if the slot has no program."""
+    """A candidate with its evaluation, or None if the slot has no program."""
 
     candidate: Candidate
     evaluation: Evaluation | None
     executed: bool
-    """True if the sandbox ran it for this tell; false for duplicates and stored judgements."""
+    """True if the sandbox ran the program for this tell; false for duplicates and stored evaluations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """One reply to a ticket, judged: the unit that is applied, and stored in one transaction."""
+    """One evaluated reply to a ticket, applied as a unit and stored in one transaction."""
 
     prompt_id: str
     rollout: Rollout | None
@@ -501,63 +499,63 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The judged rollouts of one prompt: what a trainer reads."""
+    """The evaluated rollouts of one prompt: the input of a trainer."""
 
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
     rewards_G_M_D: tuple[tuple[Rewards, ...], ...]
     """Ragged in M; a missing, unparsed or repeated answer is a zero row."""
     valid_G: tuple[bool, ...]
-    """False for a rollout that a persisting sandbox fault took out of the group."""
+    """False for a rollout excluded from the group because of a persistent sandbox fault."""
     programs_G_M: tuple[tuple[str | None, ...], ...] = ()
-    """Program ids, repeated ones too; None where no program could be read. Empty if not loaded."""
+    """Program ids, including repeated ones; None where no program could be read. Empty if not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A proposer that can be served, whose folder is complete; number 0 is the start model."""
+    """A proposer with a complete model folder, ready to be served; number 0 is the start model."""
 
     number: int
     parent: int | None
     path: str
     trained_through: str | None = None
-    """Id of the last prompt that it was trained on, or None."""
+    """Id of the last prompt in its training data, or None."""
     config_hash: str = ""
-    """Id of the training that made it, which hashes configuration and data; empty for a start model."""
+    """Id of its training, a hash of configuration and data; empty for a start model."""
     metrics: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvent:
-    """Something that happened to a policy version; the latest serving one says which is served."""
+    """An event in the life of a policy version; the latest serving event tells which version is served."""
 
     number: int | None
-    """The version, or None for a failure before there was one. A refused version has no row."""
+    """The version number, or None for a failure before a version existed. A refused version has no row."""
     kind: PolicyEventKind
     detail: str = ""
-    """Why, for people."""
+    """Reason, for display."""
     at: str = ""
-    """ISO 8601, UTC, written by the store; for people, never for decisions."""
+    """ISO 8601, UTC, written by the store; for display only, never for decisions."""
     training_id: str | None = None
-    """The training that it ended, or that made the version; the store knows it of a version with a row."""
+    """Id of the training ended by this event, or of the version's training, which the store can look up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One training from logs: what it read, where it started and how."""
+    """One training from logs: its data, start version and configuration."""
 
     id: str
     objective: str
     config_json: str
     """The trainer's resolved configuration."""
     start_version: int
-    """Number of the policy version whose weights it began with."""
+    """Number of the policy version that training started from."""
     runs: tuple[str, ...]
-    """Ids of the runs whose groups it read, in order."""
+    """Ids of the runs that provided the groups, in order."""
     after: tuple[str | None, ...]
-    """Per run, the prompt of the last group that it left to earlier trainings, or None for all."""
+    """For each run, the prompt of the last group used by earlier trainings, or None to use all groups."""
     through: tuple[str | None, ...]
-    """Per run, the prompt of the last complete group when it began, or None if there was no group."""
+    """For each run, the prompt of the last complete group at the start, or None if there was no group."""
     seed: int
     created_at: str
     """ISO 8601, UTC; for people, never for decisions."""
@@ -565,9 +563,9 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """The figures of one optimiser step: means over all groups that it looked at.
+    """Statistics of one optimiser step: means over all groups it received.
 
-    Entropy, KL, shares and loss are of the tokens it trained on, under the weights before the step.
+    Entropy, KL, shares and loss are over the trained tokens, under the weights before the step.
     """
 
     training_id: str
@@ -576,32 +574,32 @@ class TrainingStep:
     set_score: float
     """Expected best reward of a chain's answers over random weightings, in [0, 1]."""
     pool_score: float
-    """The same over all answers of a group."""
+    """Expected best reward of all answers of a group, as in `set_score`."""
     mean_reward: float
-    """Mean component over all answers of a group, unreadable and repeated ones as zeros."""
+    """Mean reward component over all answers of a group; unreadable and repeated answers are zeros."""
     pass_rate: float
     """Share of answers with every component equal to 1."""
     diversity: float
     """Mean L1 distance between the reward vectors of two answers of a group."""
     distinct_programs: float
-    """Different programs in a group."""
+    """Number of different programs in a group."""
     entropy: float
-    """Of the next token, in nats."""
+    """Entropy of the next token, in nats."""
     kl: float
     """KL divergence to the start model, in nats per token (k3 estimate, Schulman 2020)."""
     clip_share: float
     """Share of tokens whose importance ratio was clipped or truncated."""
     zero_spread_share: float
-    """Share of groups without training signal, because all their chains have the same score."""
+    """Share of groups without training signal because all chains have the same score."""
     staleness: float
-    """Policy versions between a rollout's and the start version, mean over rollouts."""
+    """Mean number of policy versions between a rollout's version and the start version."""
     loss: float
     grad_norm: float
-    """Before clipping."""
+    """Gradient norm before clipping."""
     groups: int
-    """Groups trained on."""
+    """Number of groups trained on."""
     tokens: int
-    """Completion tokens trained on."""
+    """Number of completion tokens trained on."""
     seconds: float
 
 
@@ -614,7 +612,7 @@ class Run:
     problem_version: str
     seed: int
     evaluations: int
-    """Budget: the number of proposed candidates, in the latest part of the run (`RunPart`)."""
+    """Budget: maximum number of proposed candidates, as set in the latest part of the run (`RunPart`)."""
     config_json: str
     status: RunStatus
     created_at: str
@@ -623,7 +621,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A part of a run with its own settings; the first part begins with the run."""
+    """A part of a run with its own settings; the first part starts with the run."""
 
     asks_before: int
     tells_before: int
@@ -631,7 +629,7 @@ class RunPart:
 
 
 def content_id(*parts: str) -> str:
-    """Return a 16-hex-digit identifier of the given texts (SHA-256, length-prefixed)."""
+    """Return a 16-hex-digit id of the given texts (SHA-256, length-prefixed)."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,1 +1,1 @@
-"""Imports OpenEvolve checkpoints as runs, and exports runs in OpenEvolve's files."""
+"""Imports OpenEvolve checkpoints as runs, and exports runs in OpenEvolve's file format."""

@@ -1,4 +1,4 @@
-"""Writes a run as OpenEvolve does: its best program with its metrics, and a checkpoint."""
+"""Writes a run in OpenEvolve's file format: the best program with its metrics, and a checkpoint."""
 
 import time
 from datetime import datetime
@@ -15,7 +15,7 @@ from evovpo.types import Evaluation, Json, ParentRole, Program, Prompt
 
 
 def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
-    """Write the best program of a run and `best_program_info.json` into `folder`/best; return its path."""
+    """Write the best program of a run and `best_program_info.json` to `folder`/best; return its path."""
     if view.best is None:
         return None
     found = _programs(store, view)[view.best.id]
@@ -33,7 +33,7 @@ def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
 
 
 def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
-    """Write all programs of a run as a checkpoint that OpenEvolve loads and shows; return its folder."""
+    """Write all programs of a run as an OpenEvolve checkpoint; return its folder."""
     place = folder / "checkpoints" / f"checkpoint_{view.summary.proposed}"
     found = _programs(store, view)
     best = None if view.best is None else view.best.id
@@ -59,7 +59,7 @@ def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
 
 
 def _programs(store: Store, view: RunView) -> dict[str, dict[str, Any]]:
-    """Return the judged programs of a run by id, with OpenEvolve's keys."""
+    """Return the evaluated programs of a run by id, as dictionaries with OpenEvolve's keys."""
     prompts: dict[str, Prompt] = {}
     found: dict[str, dict[str, Any]] = {}
     proposed = 0
@@ -100,7 +100,7 @@ def _write_program(folder: Path, program: Program, suffix: str) -> Path:
 
 
 def _metrics(view: RunView, evaluation: Evaluation) -> dict[str, Json]:
-    """Return raw metrics, or rewards by objective where an evaluator returned none."""
+    """Return the raw metrics, or the rewards by objective if the evaluator returned no metrics."""
     if evaluation.metrics is not None:
         return dict(evaluation.metrics)
     names = [objective.name for objective in view.problem.objectives]

@@ -1,4 +1,4 @@
-"""Imports a checkpoint of OpenEvolve as a stored run.
+"""Imports an OpenEvolve checkpoint as a stored run.
 
 The run is finished (`stopped`) and cannot be replayed. Its evaluations have low trust and belong to a
 separate problem version.
@@ -51,29 +51,29 @@ class ImportResult:
 
     run: str
     is_new: bool
-    """False where this checkpoint was imported before."""
+    """False if this checkpoint was imported before."""
     programs: int = 0
     copies: int = 0
-    """Further programs that are copies of these."""
+    """Number of duplicates of imported programs."""
     migrants: int = 0
-    """Programs that migration brought to their islands."""
+    """Number of programs that reached their island by migration."""
     parents_gone: int = 0
-    """Programs whose parent is not in the checkpoint."""
+    """Number of programs whose parent is not in the checkpoint."""
     prompts: int = 0
-    """Programs with the prompt that they came from."""
+    """Number of programs with a stored prompt."""
     faults: tuple[str, ...] = ()
-    """Files that were left out, with reasons."""
+    """Skipped files, with reasons."""
 
 
 _Answer = tuple[Program, str, Evaluation]
-"""Program, text and OpenEvolve's judgement."""
+"""Program, text and evaluation by OpenEvolve."""
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
-    """Return the problem of a checkpoint, with a version that no search uses.
+    """Return the problem of a checkpoint, with a version reserved for imports.
 
-    Metrics and bounds are those of `project`, or learned from the oldest program with numbers. Raises
-    `ProblemError` if no program has a number.
+    Metrics and bounds come from `project`, else from the oldest program with numeric metrics. Raises
+    `ProblemError` if no program has numeric metrics.
     """
     if project is not None:
         return dataclasses.replace(project, version=imported_version(project.version))
@@ -95,10 +95,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store the checkpoint in `folder` as a run; `named` is its problem, if known.
-
-    Doing it twice changes nothing.
-    """
+    """Store the checkpoint in `folder` as a run, once; `named` contains its problem, if known."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -138,15 +135,15 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Turns the programs of one checkpoint into asks and tells, and counts them in `found`."""
+    """Converts the programs of one checkpoint to asks and tells, and counts them in `found`."""
 
     checkpoint: Checkpoint
     problem: Problem
     found: ImportResult
     programs: dict[str, Program] = field(default_factory=dict)
-    """By the id that OpenEvolve gave."""
+    """Programs by OpenEvolve's id."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    """By our program id: the judgement that was told first."""
+    """First evaluation told, by our program id."""
     tells: int = 0
     sequence: int = 0
 
@@ -156,7 +153,7 @@ class _Importer:
         copies: set[str] = set()
         for evolved in self.checkpoint.programs:
             program = self.programs[evolved.id] = Program(evolved.code)
-            # Into an empty island OpenEvolve puts a copy of the best program, without saying so.
+            # OpenEvolve puts an unmarked copy of the best program into an empty island.
             is_asked = evolved.messages or self.programs.get(evolved.parent or "") != program
             if program.id in known and (evolved.is_copy or not (evolved.iteration and is_asked)):
                 copies.add(evolved.id)
@@ -174,7 +171,7 @@ class _Importer:
                 yield from self._evolved(evolved)
 
     def _as_it_is(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
-        """Yield the ask and the tell of starting programs, or of a copy."""
+        """Yield the ask and the tell for starting programs, or for a copy."""
         programs = tuple(self.programs[item.id] for item in evolved)
         parents = self._parents(evolved[0])
         prompt = self._ask(PromptKind.SEED, island=island, parents=parents, proposals=programs)
@@ -183,7 +180,7 @@ class _Importer:
         yield self._told(prompt, None, [(program, "", self._theirs(item)) for program, item in judged])
 
     def _parents(self, evolved: CheckpointProgram) -> tuple[Parent, ...]:
-        """Return the parent of a program if it was told before it."""
+        """Return the parent of a program if it was told before the program."""
         parent = self.programs.get(evolved.parent or "")
         return (Parent(parent.id, ParentRole.PARENT),) if parent and parent.id in self.evaluations else ()
 
@@ -194,7 +191,7 @@ class _Importer:
         shown = {"parents": parents, "messages": evolved.messages}
         prompt = self._ask(PromptKind.MUTATE, island=evolved.island, **shown)
         yield prompt
-        # A checkpoint has the text of a completion, and nothing of how it was sampled.
+        # A checkpoint contains the text of a completion, but not its sampling settings.
         rollout = text_rollout(prompt, 0, evolved.response, Sampling())
         rollout = dataclasses.replace(rollout, finish_reason="unknown")
         answer = (self.programs[evolved.id], evolved.response, self._theirs(evolved))
@@ -230,7 +227,7 @@ class _Importer:
         )
 
     def _told(self, prompt: Prompt, rollout: Rollout | None, answers: Sequence[_Answer]) -> Tell:
-        """Return a tell of answers that OpenEvolve judged."""
+        """Return a tell for answers evaluated by OpenEvolve."""
         self.tells += 1
         judged = []
         for slot, (program, text, theirs) in enumerate(answers):

@@ -36,15 +36,15 @@ class CheckReport:
     problem: Problem
     seeds: tuple[SeedReport, ...]
     warnings: tuple[str, ...]
-    """Doubtful things that do not stop a run, each with what to do."""
+    """Warnings that do not stop a run, each with advice."""
     fault: str = ""
-    """Why an OpenEvolve project cannot be used: its initial program fails, or its metrics only say so."""
+    """Why an OpenEvolve project is unusable: its initial program fails, or its metrics report an error."""
 
 
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
-    """Return how the starting programs of a folder do, and what is doubtful about the problem.
+    """Evaluate the starting programs of a folder and return a report with warnings about the problem.
 
-    Raises `ProblemError` for what cannot be used, `SandboxError` if programs cannot be run.
+    Raises `ProblemError` for an invalid folder, `SandboxError` if programs cannot be run.
     """
     if is_project(Path(path)):
         return check_project(open_project(Path(path)), config)
@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return how the initial program of an OpenEvolve project does; run only if it was not yet."""
+    """Return the report on the initial program of an OpenEvolve project, evaluated if it was not before."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

@@ -1,4 +1,4 @@
-"""Evaluates a program: runs it in the sandbox on inputs alone, and scores its outputs here."""
+"""Evaluates a program: runs it in the sandbox on the inputs only, and scores its outputs in this process."""
 
 import contextlib
 import itertools
@@ -21,10 +21,10 @@ from evovpo.sandbox import Level, Result, Sandbox
 from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards, Status
 
 FEEDBACK_CHARACTERS = 2000
-"""Longest feedback text that is kept."""
+"""Maximum length of stored feedback."""
 
 OUTPUT_CHARACTERS = 200
-"""Longest output, as JSON text, that is kept for prompts; of a longer one `None` is kept."""
+"""Maximum length of an output kept for prompts, as JSON text; longer outputs are replaced by `None`."""
 
 
 _Cases = tuple[tuple[Json, ...], ...]
@@ -33,39 +33,39 @@ _scorer_numbers = itertools.count()
 
 
 class ScorerError(ProblemError):
-    """A scorer that raised on outputs."""
+    """A scorer raised an exception on outputs."""
 
 
 class Judge(Protocol):
     """Evaluates programs on one problem; thread-safe."""
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of `program`."""
+        """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row whether `program` is right on it; for reports only."""
 
 
 class Scorer(NamedTuple):
-    """A problem's own judge, loaded from its `score.py` or given as a function: trusted code."""
+    """The scorer of a problem, loaded from its `score.py` or given as a function: trusted code."""
 
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Any]], object]
-    """Outputs (one for each case) -> objective name -> reward, or a pair of that and a text about the
-    outputs for prompts and reports; unchecked."""
+    """Maps the outputs, one for each case, to rewards by objective name, or to a pair of those and a text
+    about the outputs for prompts and reports; unchecked."""
     per_case: bool = False
-    """True (`per_case = True` in the file) if a case that raises gives the output None and the others go on;
-    else it ends the program, whose rewards are zeros."""
+    """True (`per_case = True` in the file) if a case that raises has the output None and the run continues;
+    else an exception ends the run with zero rewards."""
     failed: Callable[[str], object] = lambda error: None
-    """Makes the output of a case that raised from its error."""
+    """Maps the error of a case that raised to its output."""
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
-    """Argument lists for reports only (`heldout_cases()` of the file), judged by `heldout_score`."""
+    """Argument lists for reports only (`heldout_cases()` of the file), scored by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None
-    """As `score`, of the outputs of the held-out cases; `score` itself where the file has none."""
+    """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return what `score` says of a run, unchecked, and its text; raises `ProblemError`."""
+        """Return the rewards that `score` gives a run, unchecked, and its text; raises `ProblemError`."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -89,7 +89,7 @@ class Scorer(NamedTuple):
 
 
 class Evaluator:
-    """Judges programs on one problem, by `scorer` or that of its folder (`ProblemError`); thread-safe."""
+    """Evaluates programs on one problem, with `scorer` or its folder's (`ProblemError`); thread-safe."""
 
     def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
@@ -105,12 +105,12 @@ class Evaluator:
             self._labels = [""] * len(self._cases)
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of `program`.
+        """Return the evaluation of `program`.
 
         By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0; only
         a program that raises on every row has status `error`. Any other fault of the candidate gives zeros;
-        one of the sandbox gives `sandbox_error` and no rewards. Raises `ProblemError` if the scorer answers
-        outside its contract, or raises on a starting program.
+        a sandbox fault gives `sandbox_error` and no rewards. Raises `ProblemError` if the scorer returns an
+        invalid value, or raises on a starting program.
         """
         problem = self._problem
         result = self._sandbox.run(
@@ -134,7 +134,7 @@ class Evaluator:
             if len(raised) == len(self._cases):
                 status = Status.ERROR
             elif self._scorer is not None:
-                with self._scorer_lock:  # people write scorers without a thought of threads
+                with self._scorer_lock:  # scorers are rarely thread-safe
                     given, feedback = self._answer(self._scorer, result, program)
                 rewards = checked_rewards(given, problem.objectives, f"{problem.scorer_path}: score(outputs)")
                 if raised:
@@ -154,12 +154,12 @@ class Evaluator:
             rewards=rewards,
             feedback=feedback if is_short else feedback[: FEEDBACK_CHARACTERS - 4] + " ...",
             seconds=result.wall_ms / 1000,
-            isolation=str(result.isolation),  # a plain word: snapshots hold no class of the sandbox
+            isolation=str(result.isolation),  # plain `str`: snapshots contain no class of the sandbox
             outputs=outputs,
         )
 
     def _answer(self, scorer: Scorer, result: Result, program: Program) -> tuple[object, str]:
-        """Return what a scorer says; zeros, and a warning, where it raises on the outputs of a candidate."""
+        """Return the scorer's rewards and text; zeros and a warning if it raises on a candidate's outputs."""
         try:
             return scorer.answer(result, str(self._problem.scorer_path))
         except ScorerError as error:
@@ -171,7 +171,7 @@ class Evaluator:
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
         """Return for each held-out row, or objective, whether `program` is right; for reports only.
 
-        All false if the program fails as a whole. Raises `SandboxError` if the sandbox fails.
+        All false if the whole program fails. Raises `SandboxError` if the sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:
@@ -189,16 +189,16 @@ class Evaluator:
 
 
 def unseen_rows(problem: Problem) -> Problem:
-    """Return a problem by example whose training rows are the held-out rows of this one."""
+    """Return a by-example problem whose training rows are the held-out rows of `problem`."""
     objectives = tuple(Objective(f"row-{number + 1}") for number in range(len(problem.heldout)))
-    by_example = replace(problem, scorer_path=None, evaluator=None)  # a stored problem may name code too
+    by_example = replace(problem, scorer_path=None, evaluator=None)  # a stored problem may name code as well
     return replace(by_example, train=problem.heldout, heldout=(), objectives=objectives)
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
-    """Return a started sandbox for `problem` that cannot read the problem's folder nor the store's files.
+    """Return a started sandbox for `problem` that cannot read the problem's folder or the store's files.
 
-    numpy is preloaded for scorer problems only: without it a run costs about half. Raises `SandboxError`.
+    numpy is preloaded for scorer problems only, because it doubles the cost of a run. Raises `SandboxError`.
     """
     hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
@@ -211,9 +211,9 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
 
 @contextlib.contextmanager
 def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
-    """Give a started evaluator of the kind that `problem` needs, and end its processes afterwards.
+    """Yield a started evaluator for `problem`, and end its processes afterwards.
 
-    Raises `ProblemError` for one that cannot be loaded, `SandboxError` below the minimum level.
+    Raises `ProblemError` if it cannot be loaded, `SandboxError` below the minimum level.
     """
     if problem.evaluator is not None:
         from evovpo.problem.openevolve.evaluator import open_openevolve
@@ -226,18 +226,18 @@ def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = Non
 
 
 def load_scorer(problem: Problem) -> Scorer:
-    """Return the scorer of `problem`, with its cases checked; runs `score.py` in this process.
+    """Return the scorer of `problem`, with checked cases; runs `score.py` in this process.
 
-    Raises `ProblemError` if the file fails, lacks `cases` or `score`, or gives cases that do not fit.
+    Raises `ProblemError` if the file fails, lacks `cases` or `score`, or returns invalid cases.
     """
     path = str(problem.scorer_path)
     name = f"evovpo_scorer_{next(_scorer_numbers)}"
     module = ModuleType(name)
     module.__file__ = path
-    sys.modules[name] = module  # dataclasses in a scorer look their module up
+    sys.modules[name] = module  # dataclasses in a scorer look up their module
     try:
-        # Not imported: byte code is neither left in the problem's folder nor read from it. A cache is
-        # trusted by size and whole seconds, so an edited scorer could be missed.
+        # Not imported, to neither write nor read byte code in the problem's folder: a cache compares only
+        # size and whole seconds, so it could be older than an edited scorer.
         exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: running the file raised {_raised(error)}; correct the scorer") from error
@@ -258,7 +258,7 @@ def load_scorer(problem: Problem) -> Scorer:
 
 
 def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str) -> _Cases:
-    """Return what a scorer's function of this name gives, checked."""
+    """Return the checked cases from a scorer's function named `key`."""
     try:
         found = getattr(module, key)()
     except (Exception, SystemExit) as error:
@@ -274,7 +274,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
                 f" ({', '.join(parameters)}), found {case!r:.80}; the arguments go into one list a case"
             )
     try:
-        # Through JSON and back: what the candidate receives, whatever the scorer does to its own lists.
+        # A JSON copy, which is unaffected by later changes that the scorer makes to its own lists.
         copies = json.loads(json.dumps(found, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise ProblemError(
@@ -285,7 +285,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return the rewards in the order of `objectives`; raises `ProblemError` naming all that is wrong."""
+    """Return the rewards in the order of `objectives`; raises `ProblemError` that lists all errors."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"
@@ -318,7 +318,7 @@ def checked_rewards(returned: object, objectives: Sequence[Objective], origin: s
 
 
 def _raised(error: BaseException) -> str:
-    """Return type, text and line of an exception from a problem's own code."""
+    """Return type, message and line of an exception in a problem's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     line = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     return f"{type(error).__name__}: {str(error)[:300]}{line}"

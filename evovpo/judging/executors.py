@@ -1,6 +1,6 @@
-"""Chooses where programs are evaluated: in this machine's sandbox, or in sandboxes on a Ray cluster.
+"""Chooses where programs are evaluated: in the sandbox of this machine or on a Ray cluster.
 
-An executor is a `Judge`, called from several threads. Ray is imported only where it is used.
+An executor is a `Judge` that several threads call. Ray is imported only if it is used.
 """
 
 import contextlib
@@ -14,9 +14,9 @@ from evovpo.types import Problem
 
 @contextlib.contextmanager
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
-    """Give what judges programs where `sandbox.executor` says; raises as `open_evaluator` and `connected`.
+    """Yield the judge chosen by `sandbox.executor`; raises as `open_evaluator` and `connected`.
 
-    A `scorer` that is a function of this process judges here alone; elsewhere it is a `ConfigError`.
+    A `scorer`, a function of this process, needs the executor `local`; any other raises `ConfigError`.
     """
     executor = config.sandbox.executor
     if executor == "local":

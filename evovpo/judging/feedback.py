@@ -21,23 +21,23 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelJudge:
-    """A judge whose programs models score too, as `evaluator.judges` says; several threads may use one.
+    """A judge that adds scores by the models in `evaluator.judges`; thread-safe.
 
     As OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): weighted means become metrics `llm_NAME` and
-    `llm_average`, `combined_score` becomes 0.7 of itself and 0.3 of their mean. A model that fails, or
-    answers without a JSON object, is left out and warned of.
+    `llm_average`, and `combined_score` becomes 0.7 of itself plus 0.3 of their mean. A model that fails, or
+    answers without a JSON object, is skipped with a warning.
     """
 
     judge: Judge
     problem: Problem
     config: Config
     ticket: Prompt
-    """What requests are stored with."""
+    """Prompt under which the requests are stored."""
     ask: Callable[[ModelConfig], Proposer]
-    """Opens who writes for a model."""
+    """Opens the proposer of a model."""
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of `judge`, with what the models say where the program ran."""
+        """Return the evaluation by `judge`, with the scores of the models if the program ran."""
         found, folder = self.judge.evaluate(program), self.problem.evaluator
         if found.status is not Status.OK or folder is None:
             return found
@@ -66,13 +66,12 @@ class ModelJudge:
         return replace(found, metrics=tuple(metrics.items()), rewards=rewards, feedback="\n".join(said))
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return what `judge` says of it; no model is asked."""
+        """Return the held-out results of `judge`; no model is asked."""
         return self.judge.evaluate_heldout(program)
 
     async def _answers(
         self, models: list[ModelConfig], question: tuple[Message, ...]
     ) -> list[tuple[ModelConfig, dict[str, Any]]]:
-        """Return what each model that answers says."""
         sampling = Sampling(self.config.sampling.temperature, self.config.sampling.max_tokens or 4096)
         found = []
         for model in models:
@@ -89,7 +88,7 @@ class ModelJudge:
 
 
 def _question(program: Program, settings: dict[str, Any]) -> tuple[Message, ...]:
-    """Return what OpenEvolve asks a model that judges; `settings` are of its `prompt` section."""
+    """Return OpenEvolve's prompt for a judging model; `settings` are those of its `prompt` section."""
     from openevolve.config import PromptConfig
     from openevolve.prompt.sampler import PromptSampler
 

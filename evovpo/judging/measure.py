@@ -1,7 +1,7 @@
-"""Statistics of a policy's judged answers to one task; a completion holds one answer, or a chain of m.
+"""Statistics of a policy's evaluated answers to one task; a completion has one answer or a chain of m.
 
-A completion on one of whose answers the sandbox failed is left out and counted. A candidate's own fault, an
-unreadable answer and a missing one are worth zeros. A repeated answer keeps its rewards.
+A completion with a sandbox failure on any answer is excluded and counted. A failing, unreadable or missing
+answer has zero rewards. A repeated answer keeps its rewards.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,16 +20,16 @@ from evovpo.types import Group, Problem, Program, Rewards
 
 
 class JudgedAnswer(NamedTuple):
-    """One answer of a completion, judged."""
+    """One evaluated answer of a completion."""
 
     key: str | None
-    """Equal for equal answers; `None` if nothing could be read or the answer is missing."""
+    """Equal for equal answers; `None` if the answer is unreadable or missing."""
     rewards: Rewards | None
     """D components in [0, 1], zeros for an unreadable or failing answer; `None` if the sandbox failed."""
     span: tuple[int, int] | None = None
-    """Half-open range of the answer's tokens in the completion, mark excluded; `None` if it is missing."""
+    """Half-open range of the answer's tokens in the completion, without its mark; `None` if missing."""
     reason: str = ""
-    """Why it has zeros, where the judge says so."""
+    """Reason for zero rewards, if the judge gives one."""
 
     @property
     def is_right(self) -> bool:
@@ -38,7 +38,7 @@ class JudgedAnswer(NamedTuple):
 
 
 def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
-    """Return the answers of one completion, those that repeat an earlier one with zeros and this reason."""
+    """Return the answers of one completion, with zeros and a reason for those that repeat an earlier one."""
     keys = [answer.key for answer in chain]
     firsts = [place if key is None else keys.index(key) for place, key in enumerate(keys)]
     return [
@@ -50,7 +50,7 @@ def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
 
 
 def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
-    """Return the places of a task's completions that the sandbox could judge; `SandboxError` if none."""
+    """Return the indices of completions without a sandbox failure; raises `SandboxError` if there is none."""
     left = [place for place, chain in enumerate(chains) if all(one.rewards is not None for one in chain)]
     if not left:
         raise SandboxError(
@@ -62,25 +62,25 @@ def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The judged answers of one policy to one task: C chains of m answers, D components.
+    """The evaluated answers of one policy to one task: C chains of m answers, D components.
 
-    A figure at a k beyond the answers that are left is that of all of them.
+    If k exceeds the number of answers, a statistic at k uses all of them.
     """
 
     rewards_C_m_D: Array
-    """Zeros for an answer that is no program or fails."""
+    """Zeros for an answer that contains no program or fails."""
     keys_C_m: tuple[tuple[str | None, ...], ...]
-    """`None` where nothing could be read."""
+    """`None` for an unreadable answer."""
     faults: int = 0
-    """Completions left out because the sandbox failed on them."""
+    """Number of completions excluded because of a sandbox failure."""
     unseen_C_m: npt.NDArray[np.bool_] | None = None
-    """Right on all training and all held-out rows; `None` for a task without held-out rows."""
+    """True if right on all training and held-out rows; `None` for a task without held-out rows."""
     scalar: tuple[float, ...] = ()
-    """Weights of the components in the one number of an answer; empty for their mean."""
+    """Weights of the components in the scalar value of an answer; empty for equal weights."""
 
     @property
     def values_C_m(self) -> Array:
-        """One number for each answer: the mean of its rewards, weighted by `scalar`."""
+        """Scalar value of each answer: the mean of its rewards, weighted by `scalar`."""
         return np.asarray(np.average(self.rewards_C_m_D, axis=2, weights=self.scalar or None))
 
     @property
@@ -89,37 +89,37 @@ class Measure:
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the expected best mean reward of k answers."""
+        """Return the expected best mean reward of k answers, for each k."""
         return best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the probability that one of k answers is right."""
+        """Return the probability that at least one of k answers is right, for each k."""
         return pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
-        """Return for each k the probability that one of k answers is right on held-out rows too."""
+        """Return the probability that at least one of k answers is right on held-out rows too, for each k."""
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
-        """Return `unseen_pass_at_k`, or `pass_at_k` of a problem without held-out rows."""
+        """Return `unseen_pass_at_k`, or `pass_at_k` if there are no held-out rows."""
         unseen = self.unseen_pass_at_k(ks)
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return for each k the objective of VPO, E_w max w·r, of k answers over K weightings."""
+        """Return the VPO objective E_w max w·r of k answers over K weightings, for each k."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the same over 64 weightings from Dirichlet(1), the same for all measures of D components."""
+        """Return `expected_at_k` over 64 fixed weightings from Dirichlet(1)."""
         weights = np.random.default_rng(0).dirichlet(np.ones(self.rewards_C_m_D.shape[2]), 64)
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the probability that two of k answers, or one, are right on every component."""
+        """Return the probability that one or two of k answers together are right on every row, for each k."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return the figures by k that rows of studies hold."""
+        """Return the statistics by k that are stored in study rows."""
         return {
             "best_at_k": self.best_at_k(ks),
             "pass_at_k": self.pass_at_k(ks),
@@ -128,7 +128,7 @@ class Measure:
         }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the share that k answers cover together: the mean over components of the best."""
+        """Return the joint coverage of k answers: the mean over components of the best reward, for each k."""
         return self._over(ks, self.rewards_C_m_D)
 
     @property
@@ -138,19 +138,19 @@ class Measure:
 
     @property
     def pareto_share(self) -> float:
-        """Share of the answers that no other answer dominates; equal ones all count, all-zero ones never."""
+        """Share of non-dominated answers; equal answers all count, all-zero answers never."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return float(np.mean(non_dominated(vectors) & vectors.any(axis=1)))
 
     @property
     def hypervolume(self) -> float:
-        """Share of the unit cube of rewards below at least one answer, sampled."""
+        """Dominated share of the unit cube of rewards, estimated by sampling."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return coverage(vectors, np.ones((1, vectors.shape[1]))).hypervolume
 
     @property
     def distinct_share(self) -> float:
-        """Different answers over answers."""
+        """Number of different answers divided by the number of answers."""
         return distinct_share([key for chain in self.keys_C_m for key in chain])
 
     def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:
@@ -164,9 +164,9 @@ class Measure:
 
 
 def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | None = None) -> Measure:
-    """Return what the chains of a task are worth, each of m judged answers.
+    """Return the statistics of a task's chains, each of m evaluated answers.
 
-    `unseen` holds the keys of answers right on held-out rows too. Raises as `without_faults`.
+    `unseen` contains the keys of answers that are right on held-out rows too. Raises as `without_faults`.
     """
     left = [chains[place] for place in without_faults(chains)]
     keys = tuple(tuple(answer.key for answer in chain) for chain in left)
@@ -179,9 +179,9 @@ def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | N
 
 
 def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]], judge: Judge) -> Measure:
-    """Return what chains of programs are worth; `None` is an answer without one.
+    """Return the statistics of chains of programs; `None` is an answer without a program.
 
-    Each program is run once on the training rows and, if right, on the held-out ones. Raises as `measure`.
+    Each program is run once on the training rows and, if right, on the held-out rows. Raises as `measure`.
     """
     zeros = (0.0,) * len(problem.objectives)
     answers: dict[str | None, JudgedAnswer] = {None: JudgedAnswer(None, zeros)}
@@ -202,13 +202,13 @@ def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]
 
 
 def measure_groups(groups: Iterable[Group]) -> Measure:
-    """Return what the stored rollouts of a run are worth, taken as answers to one prompt."""
+    """Return the statistics of the stored rollouts of a run, treated as answers to one prompt."""
     chains = []
     for group in groups:
         for rewards, programs, is_valid in zip(
             group.rewards_G_M_D, group.programs_G_M, group.valid_G, strict=True
         ):
-            # Of a repeat the first counts: groups hold zeros for the others.
+            # Use the rewards of a program's first occurrence: groups have zeros for repeats.
             first = dict(zip(programs[::-1], rewards[::-1], strict=True))
             chains.append([JudgedAnswer(key, first[key] if is_valid else None) for key in programs])
     return measure(chains)

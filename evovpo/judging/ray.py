@@ -1,7 +1,7 @@
-"""Evaluations as Ray tasks, each in a sandbox that its machine keeps open.
+"""Evaluations as Ray tasks, in sandboxes that the worker processes keep open.
 
-Every machine needs this package, in the same version, and the problem's scorer or evaluator at the same path.
-A task whose process or machine is lost is run again.
+Every machine needs the same version of this package, and the problem's scorer or evaluator at the same path.
+A task is run again if its process or machine is lost.
 """
 
 import contextlib
@@ -24,28 +24,27 @@ except ImportError as missing:
     ) from missing
 
 _RETRIES = 5
-"""How often a task is run again whose process or machine is lost."""
+"""Maximum retries of a task after the loss of its process or machine."""
 _KEPT = 4
-"""Evaluators that a process of Ray keeps open, each with a fork-server."""
+"""Maximum number of evaluators that a Ray process keeps open, each with a fork-server."""
 _OBJECT_STORE_BYTES = 100 << 20
-"""Of a cluster that is started here: problems and programs are small."""
+"""Object store size of a cluster started here: problems and programs are small."""
 
 
 class RayJob(NamedTuple):
-    """The problem and configuration that an evaluation needs."""
+    """Problem and configuration of an evaluation."""
 
     problem: Problem
     config: Config
-    """With what judging depends on, and defaults elsewhere: so runs of a problem share an evaluator."""
+    """Settings that evaluation depends on, all others at their defaults, so that runs share evaluators."""
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
-"""The evaluators that a process of Ray keeps open, because the tasks of several runs come in turns; the one
-that was used last at the end."""
+"""Evaluators that a Ray process keeps open, because tasks of several runs alternate; the latest used last."""
 
 
 def held_judge(job: RayJob) -> Judge:
-    """Return the evaluator of a job; of too many the one is closed that was not used for longest."""
+    """Return the evaluator of a job; if there are too many, the least recently used one is closed."""
     place = next((place for place, held in enumerate(_held) if held[0] == job), None)
     if place is not None:
         _held.append(_held.pop(place))
@@ -58,12 +57,12 @@ def held_judge(job: RayJob) -> Judge:
 
 
 def _evaluate(job: RayJob, method: str, program: Program) -> Any:
-    """Return what a method of `Judge` says of a program, where the task runs."""
+    """Call a method of `Judge` with a program, inside the task."""
     return getattr(held_judge(job), method)(program)
 
 
 class RayJudge:
-    """Judges programs of one problem, each in a task of the cluster that this process is connected to."""
+    """Evaluates programs of one problem, each in a task of the connected cluster."""
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
@@ -73,7 +72,7 @@ class RayJudge:
         self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the judgement of `program`; a `sandbox_error` where the cluster cannot run it."""
+        """Return the evaluation of `program`; a `sandbox_error` if the cluster cannot run it."""
         try:
             found: Evaluation = self._result("evaluate", program)
             return found
@@ -98,7 +97,7 @@ class RayJudge:
             ) from error
 
     def _result(self, method: str, program: Program) -> Any:
-        """Return what a task gives, or raise what it raised, as if it had been called here."""
+        """Return the result of a task, or raise its exception."""
         try:
             return ray.get(self._evaluate.remote(self._job, method, program))
         except RayTaskError as error:
@@ -108,7 +107,7 @@ class RayJudge:
 
 
 def options(sandbox: SandboxConfig) -> dict[str, Any]:
-    """Return what a task takes, as Ray's options; by default one core."""
+    """Return the resources of a task as Ray options; by default one core."""
     taken: dict[str, Any] = dict(sandbox.resources)
     own: dict[str, Any] = {name: taken.pop(name) for name in ("num_cpus", "num_gpus") if name in taken}
     if "memory" in taken:
@@ -117,15 +116,15 @@ def options(sandbox: SandboxConfig) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what an error of Ray says, without the traces that follow."""
+    """Return the message of a Ray error, without the traces that follow."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextlib.contextmanager
 def connected(executor: str) -> Iterator[None]:
-    """Connect to the cluster that an executor names, where this process is not connected already.
+    """Connect to the cluster named by an executor, unless this process is connected already.
 
-    One that is started here is named by RAY_ADDRESS meanwhile. Raises `SandboxError` if it cannot be reached.
+    Within the block RAY_ADDRESS names a cluster started here. Raises `SandboxError` if it is unreachable.
     """
     if ray.is_initialized():
         yield
@@ -143,16 +142,16 @@ def connected(executor: str) -> Iterator[None]:
 
 
 def _connect(address: str | None) -> None:
-    """Connect this process to a cluster; without an address to that of RAY_ADDRESS, or to a new one here."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to anybody
+    """Connect to the cluster at `address`; if None, to that of RAY_ADDRESS or else to a new local one."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None and "RAY_ADDRESS" not in os.environ:
-        # Programs have time limits: by Ray's default of 15 they would wait behind everything else.
+        # Programs have time limits: with Ray's default niceness of 15 everything else would run first.
         os.environ.setdefault("RAY_worker_niceness", "0")
         options |= {"include_dashboard": False, "object_store_memory": _OBJECT_STORE_BYTES}
     try:
         ray.init(address=address, **options)
-    except Exception as error:  # no narrower one: Ray raises it where its processes do not start in time
+    except Exception as error:  # Ray raises a plain Exception if its processes do not start in time
         raise SandboxError(
             f"the Ray cluster at {address or os.environ.get('RAY_ADDRESS', 'this machine')} cannot be used: "
             f"{first_line(error)}; start it, correct --executor, or use executor local"

@@ -1,1 +1,1 @@
-"""Problems as records: native folders, suites, new ones, OpenEvolve projects, imported tasks."""
+"""Problems: native folders, suites, new problems, OpenEvolve projects and imported tasks."""

@@ -1,4 +1,4 @@
-"""The rows of `examples.json`: read, and checked against each other."""
+"""Reads the rows of `examples.json` and checks them for contradictions."""
 
 import itertools
 import json
@@ -14,14 +14,14 @@ _DEEPEST_VALUE = 50
 
 class ExampleRow(NamedTuple):
     where: str
-    """For example `train[2]`."""
+    """Location of the row, for example `train[2]`."""
     example: Example
 
 
 def read_examples(
     folder: Path, parameters: tuple[str, ...] | None, faults: Faults
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return training and held-out rows, checked against each other."""
+    """Return training and held-out rows, checked for contradictions."""
     text = read_file(folder / EXAMPLES, faults)
     if text is None:
         return (), ()
@@ -89,7 +89,7 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _value_fault(row: Json) -> tuple[str, str] | None:
-    """Return (what is expected, fix) for a row with a value that cannot be used, else none."""
+    """Return (expected, fix) for a row with an unusable value, else None."""
     if _depth(row) > _DEEPEST_VALUE:
         return f"at most {_DEEPEST_VALUE} nested lists", "flatten the value"
     try:
@@ -107,7 +107,7 @@ def _depth(value: Json) -> int:
 
 
 def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
-    """Yield pairs of rows with the same inputs (1 and 1.0 differ): the first such row and each later one."""
+    """Yield pairs of rows with equal inputs (1 and 1.0 differ): the first such row and each later one."""
     first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)

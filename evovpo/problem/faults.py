@@ -1,4 +1,4 @@
-"""Collects all errors in the files of a folder, to report them together."""
+"""Collects the errors in the files of a folder, to report them together."""
 
 import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -20,12 +20,12 @@ class Faults:
     texts: list[str] = field(default_factory=list)
 
     def add(self, file: str, key: str, expected: str, found: str, fix: str) -> None:
-        """Add one fault of a file (and of a key in it, unless that is empty)."""
+        """Add a fault of a file, and of a key in it unless `key` is empty."""
         place = f"{self.folder / file}: {key}" if key else str(self.folder / file)
         self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
 
     def check_keys(self, file: str, where: str, found: Iterable[str], known: Collection[str]) -> None:
-        """Add a fault for each key that is not a known one."""
+        """Add a fault for each unknown key."""
         for key in found:
             if key not in known:
                 self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))
@@ -60,7 +60,7 @@ def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
 
 
 def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
-    """Return the content of a TOML file; raises `ProblemError` if there is none to check."""
+    """Return the content of a TOML file; raises `ProblemError` if it is missing or not TOML."""
     advice = "every problem folder has one, or an evaluator.py; `evovpo new` makes a skeleton"
     text = read_file(path, faults, advice)
     try:
@@ -75,7 +75,7 @@ def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
 def tables(
     data: Mapping[str, Any], key: str, file: str, known: Collection[str], faults: Faults
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield place and content of each section `[[key]]`; none if they are missing or no list of sections."""
+    """Yield location and content of each section `[[key]]`; nothing if missing or not a list of sections."""
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")

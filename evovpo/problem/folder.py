@@ -1,8 +1,8 @@
-"""Problem folders: load and check one.
+"""Loads and checks problem folders.
 
 A folder holds `problem.toml`, `seed.py` and any `seed_*.py` (starting programs), and either `examples.json`
 (programming by example) or `score.py` (a scorer, which may read files under `data/`). Loading only parses: a
-scorer runs first when an `Evaluator` is made.
+scorer first runs when an `Evaluator` is created.
 """
 
 import dataclasses
@@ -27,15 +27,15 @@ _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
-"""Fields of a problem that came after the first stored ones, with the value that says nothing."""
+"""Fields added to `Problem` after the first problems were stored, with their neutral values."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 
 
 def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
-    The initial program of an OpenEvolve project (a directory, or its evaluator file) is judged once, in the
-    sandbox. Raises `ProblemError` naming all that is wrong, each with file, key, expected, found and a fix.
+    The initial program of an OpenEvolve project (a directory or its evaluator file) is evaluated once, in the
+    sandbox. Raises `ProblemError` that lists all errors, each with file, key, expected, found and a fix.
     """
     folder = Path(path).resolve()
     if is_project(folder):
@@ -105,16 +105,16 @@ def load_problem(path: Path | str) -> Problem:
 
 
 def _version(problem: Problem) -> str:
-    """Return a hash over what can change a judgement or a run, wherever the folder lies.
+    """Return a hash of everything that can change an evaluation or a run, regardless of the folder's path.
 
-    That is every value of the problem and, with a scorer, the bytes of `score.py` and of all files under
-    `data/`; not the grouping, which only says how a trainer reads judgements.
+    It covers every value of the problem and, with a scorer, the bytes of `score.py` and of all files under
+    `data/`, but not the grouping, which only affects how a trainer reads evaluations.
     """
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
         del values[outside]
     for table, added in ((values, _LATER_FIELDS), (values["limits"], _LATER_LIMITS)):
-        for later, unset in added.items():  # so that older versions stay what they are
+        for later, unset in added.items():  # to keep older versions unchanged
             if table[later] == unset:
                 del table[later]
     digests: dict[str, str] = {}
@@ -125,10 +125,9 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the grouping that its folder has now, which may have been set later.
+    """Return a stored problem with the current grouping of its folder.
 
-    As it was stored where the folder is gone or holds another version; raises `ProblemError` if it is
-    damaged.
+    The stored grouping stays if the folder is gone or has another version. Raises `ProblemError`.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem
@@ -137,7 +136,7 @@ def with_folder_grouping(problem: Problem) -> Problem:
 
 
 def _table(data: Mapping[str, Any], key: str, known: Collection[str], faults: Faults) -> Mapping[str, Any]:
-    """Return the section `key`, empty if it is missing or no section."""
+    """Return the section `key`, empty if it is missing or not a section."""
     value = data.get(key, {})
     if isinstance(value, Mapping):
         faults.check_keys(TOML, f"[{key}] ", value, known)
@@ -221,7 +220,7 @@ def _features(
 def _groups(
     table: Mapping[str, Any], objectives: Sequence[Objective], faults: Faults
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the groups that `[grouping]` names and single others, by first member; empty without groups."""
+    """Return the groups in `[grouping]`, plus each other objective alone; empty if none are given."""
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'
@@ -232,7 +231,7 @@ def _groups(
     for at, group in enumerate(value):
         for name in group:
             if name not in names:
-                if names:  # else the objectives themselves are at fault, which is said already
+                if names:  # else faults of the objectives were reported already
                     hint = nearest_hint(str(name), names)
                     faults.add(TOML, where, "a known objective", shown(name), hint)
             elif name in place:

@@ -30,7 +30,7 @@ def read_seeds(
 
 
 def check_scorer_source(path: Path, faults: Faults) -> None:
-    """Check, without running it, that a scorer defines what will be called."""
+    """Check, without running it, that a scorer defines the required functions."""
     source = read_file(path, faults)
     functions = None if source is None else _functions(source, path, faults)
     if functions is not None:
@@ -39,7 +39,7 @@ def check_scorer_source(path: Path, faults: Faults) -> None:
 
 
 def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] | None:
-    """Return the functions that a file defines at its top level, or None after adding a fault."""
+    """Return the top-level functions of a file, or None after adding a fault."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -57,7 +57,7 @@ def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] 
 def _check_function(
     function: _Function | None, path: Path, name: str, parameters: tuple[str, ...] | None, faults: Faults
 ) -> None:
-    """Add a fault unless there is a plain function that takes these parameters (none: any)."""
+    """Add a fault unless there is a plain function that takes these parameters (None: any)."""
     if function is None:
         fix = f"define {name}({', '.join(parameters or ())}) at the top level"
         faults.add(path.name, name, "a function of this name", "none", fix)
@@ -69,7 +69,7 @@ def _check_function(
 
 
 def _takes(arguments: ast.arguments, count: int) -> bool:
-    """True if a function with these arguments can be called with `count` positional ones."""
+    """True if a function with these parameters accepts `count` positional arguments."""
     positional = len(arguments.posonlyargs) + len(arguments.args)
     return (
         positional - len(arguments.defaults) <= count

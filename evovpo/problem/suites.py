@@ -23,11 +23,11 @@ class SuiteEntry(NamedTuple):
 
     path: Path
     difficulty: float | None
-    """Measured, from 0 (always solved) to 1 (never solved); none if not measured."""
+    """Measured difficulty, from 0 (always solved) to 1 (never solved); None if not measured."""
     family: str = ""
     """Name of a family of related problems; empty for a single problem."""
     is_held_out: bool = False
-    """True for one that the suite keeps for measuring: nothing is trained on its family."""
+    """True if the suite reserves the problem for evaluation: its family is never used for training."""
 
 
 def bundled_root() -> Path:
@@ -38,22 +38,22 @@ def bundled_root() -> Path:
 
 
 def bundled_problems() -> tuple[str, ...]:
-    """Return the names of the problems that come with the package, such as `strings/phone-dashes`."""
+    """Return the names of the bundled problems, such as `strings/phone-dashes`."""
     root = bundled_root()
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 
 
 def bundled_suites() -> dict[str, str]:
-    """Return what the suites that come with the package are, by name."""
+    """Return the descriptions of the bundled suites, by name."""
     files = sorted(bundled_root().glob("*/suite.toml"))
     return {file.parent.name: tomllib.loads(file.read_text())["suite"]["description"] for file in files}
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the folder that is meant by a path, or by the name of a bundled problem; an existing path wins.
+    """Return the folder of a path or of a bundled problem's name; an existing path takes precedence.
 
-    An evaluator file stays a file; the problem of a table is written, for its last column. Raises
-    `ProblemError`.
+    An evaluator file is returned as is. For a table, a problem that predicts its last column is written.
+    Raises `ProblemError`.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
@@ -73,7 +73,7 @@ def resolve_problem(name_or_path: str | Path) -> Path:
             f"{text}: expected one problem, found a suite of several; name one of its problems"
         )
     if path.is_dir():
-        return path.resolve()  # loading it says what is missing
+        return path.resolve()  # loading reports missing files
     same_end = [known for known in names if known.rpartition("/")[2] == text.rpartition("/")[2]]
     close = same_end or get_close_matches(text, names)
     guess = f"did you mean {' or '.join(map(repr, close))}? " * bool(close)
@@ -84,7 +84,7 @@ def resolve_problem(name_or_path: str | Path) -> Path:
 
 
 def load_suite(path: Path | str) -> list[SuiteEntry]:
-    """Return the problems of a suite, in the order of its file, without loading them.
+    """Return the problems of a suite, in file order, without loading them.
 
     `path` is a `suite.toml`, its folder, or the name of a bundled suite. Raises `ProblemError`.
     """
@@ -137,17 +137,14 @@ def _suite_file(path: Path) -> Path:
 
 
 def problem_id(path: Path) -> str:
-    """Return the id of the problem in a folder, without loading it; for a project, also by its evaluator."""
+    """Return the id of the problem at `path` (a folder or an evaluator file), without loading it."""
     folder = path.parent if path.is_file() else path
     root = bundled_root()
     return folder.relative_to(root).as_posix() if folder.is_relative_to(root) else folder.name
 
 
 def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
-    """Write a working problem to start from into a new or empty folder, and return its path.
-
-    Raises `ProblemError`, having written nothing.
-    """
+    """Write a starter problem to a new or empty folder and return its path, or raise `ProblemError`."""
     path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
         check_empty(path)

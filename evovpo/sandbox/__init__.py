@@ -1,8 +1,8 @@
 """Runs untrusted programs under limits, on this machine, without root or containers (docs/sandbox.md).
 
-`Sandbox`: a fork-server per core forks one child per candidate, which gets inputs and returns JSON; answers
-and scorer stay here. `WholeSandbox` runs an evaluator with the candidate that it imports, `ProxySandbox` with
-the candidate in another process. `python -m evovpo.sandbox --selftest` runs a table of attacks.
+`Sandbox`: a fork-server per core forks one child per candidate, which gets inputs and returns JSON; expected
+answers and scorer stay outside. `WholeSandbox` runs an evaluator and the candidate it imports in one process,
+`ProxySandbox` in two. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 
 from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox

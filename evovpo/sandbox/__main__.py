@@ -14,15 +14,15 @@ from evovpo.sandbox.selftest import attack_run
 from evovpo.types import Json
 
 LEVELS = [level for level in Level if level is not Level.NONE]
-"""Those at which the attacks are held; without isolation they would go through."""
+"""Levels at which the attacks must fail; without isolation they would succeed."""
 
 
 def main() -> int:
-    """Return the exit code: 0 if every attack was held, 1 if not, 2 if nothing safe can be started."""
+    """Return the exit code: 0 if every attack failed, 1 if one succeeded, 2 if no sandbox can be started."""
     parser = argparse.ArgumentParser(prog="python -m evovpo.sandbox", description="Test the sandbox.")
     parser.add_argument("--selftest", action="store_true", required=True, help="run the table of attacks")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")
-    parser.add_argument("--level", type=Level, choices=LEVELS, help="not the strongest that works")
+    parser.add_argument("--level", type=Level, choices=LEVELS, help="isolation level; default: the strongest")
     options = parser.parse_args()
     try:
         return _selftest(options.level, options.json)

@@ -1,8 +1,8 @@
-"""Runs evaluators that import their candidate: both in one sandboxed process, or the candidate in its own.
+"""Runs evaluators that import their candidate, in one sandboxed process or in two.
 
-In one process the candidate can write the evaluator's result itself: such judgements are of low trust. Apart
-from it, the evaluator gets a stub with functions of the same names, and what passes is JSON and arrays of
-numbers. Not for evaluators that read the program's text, start it themselves, or want its classes.
+In one process the candidate can forge the evaluator's result, so such evaluations have low trust. With two,
+the evaluator imports a stub with functions of the same names, and calls pass JSON and numeric arrays; this
+does not work for evaluators that read the program's text, start it themselves, or use its classes.
 """
 
 import ast
@@ -25,46 +25,46 @@ from evovpo.sandbox.worker import START_SECONDS, WorkerSettings
 from evovpo.types import Limits, Status
 
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
-"""Besides `SYSTEM_PATHS`: what the programs that an evaluator starts are made of."""
+"""Readable paths, in addition to `SYSTEM_PATHS`, that programs started by an evaluator need."""
 SYSTEM_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/sys/devices/system/cpu")
-"""What libraries read to choose how many threads to start. All of `/proc` would show other processes."""
+"""Files that libraries read to choose a number of threads. All of `/proc` would expose other processes."""
 WRITABLE_MB = 64
-"""Largest size of the private folder, in MiB; a smaller limit of a problem counts."""
+"""Maximum size of the private folder, in MiB, unless the problem sets a smaller one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeJob:
-    """One evaluation: the candidate's files and what is to be called."""
+    """One evaluation: the candidate's files and the functions to call."""
 
     files: Mapping[str, str]
     """Relative path (with `/`) -> text, written into the private folder."""
     entry: str
-    """Which of them is the program path given to the evaluator; empty: a folder of all of them."""
+    """The file passed to the evaluator as program path; empty to pass the folder of all files."""
     evaluator: str
-    """Name of the evaluator's file in the folder of the sandbox."""
+    """Name of the evaluator's file in the sandbox's folder."""
     functions: tuple[str, ...] = ("evaluate",)
-    """Called in order, stage by stage, up to a later one that is not there; with none the evaluator is only
-    loaded."""
+    """Stages, called in order up to the first one after stage 1 that is not defined; empty to only load the
+    evaluator."""
     thresholds: tuple[float, ...] = ()
-    """Stage i + 1 runs where the metrics up to stage i score `thresholds[i]` or more."""
+    """Stage i + 1 runs if the metrics up to stage i score `thresholds[i]` or more."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What `evaluate` is given by name beside the program path; stages are not."""
+    """Keyword arguments of `evaluate`, in addition to the program path; stages get none."""
 
 
 class WholeSandbox(Pool[EvaluatorServer]):
     """Runs evaluators that import their candidate; a context manager, thread-safe.
 
     The evaluator is imported once, and each evaluation is a fork of that process (`forkserver.zygote`) with a
-    private folder, which is its working directory and home and holds a copy of the evaluator's folder. It may
-    start threads and processes within the limits and write there; it has no network and reads only Python,
-    system libraries and the evaluator's folder (`folder`). `openings` are what it may have beyond that;
-    `preload` are modules that candidates in processes of their own find imported (`ProxySandbox`).
+    private folder, which is its working directory and home and contains a copy of the evaluator's folder. It
+    may write there and start threads and processes within the limits; it has no network and reads only
+    Python, system libraries and the evaluator's folder (`folder`). `openings` grant more than that;
+    `preload` are modules preloaded for candidates in processes of their own (`ProxySandbox`).
 
-    Raises `SandboxError` if the machine does not offer the level, or the folder is hidden.
+    Raises `SandboxError` if the machine does not support the level, or the folder is hidden.
     """
 
     _has_candidates = False
-    """Candidates have their own processes, which get no permissions."""
+    """True if candidates have processes of their own, which get no permissions."""
 
     def __init__(
         self,
@@ -94,13 +94,13 @@ class WholeSandbox(Pool[EvaluatorServer]):
             )
         copied, self._is_linked = paths.project_copy(self._folder, hidden_paths)
         around = Surroundings(level, self._folder, rules, copied, openings)
-        # Of these only candidates with processes of their own make use.
+        # Used only for candidates with processes of their own.
         settings = WorkerSettings(candidates_level, tuple(preload), (*hidden_paths, str(self._folder)))
         super().__init__(level, lambda: EvaluatorServer(around, settings), workers, retries)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of how the evaluators that have started are run."""
+        """Remarks for the user on how the started evaluators are run."""
         reason = next((worker.reason for worker in self.workers if worker.reason), "")
         cold = f"the evaluator is imported anew for every evaluation, which is slower: importing it {reason}"
         large = (
@@ -110,10 +110,10 @@ class WholeSandbox(Pool[EvaluatorServer]):
         return (*([cold] if reason else []), *([large] if self._is_linked else []))
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
-        """Return what the evaluator says of the candidate.
+        """Return the evaluator's result for a candidate.
 
-        Status `error` has the exception and the end of its traceback in `detail`. Raises `ConfigError` for an
-        invalid job, and `SandboxError` if the sandbox is closed or does not start.
+        With status `error`, `detail` has the exception and the end of its traceback. Raises `ConfigError` for
+        an invalid job, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
         return self.try_free(lambda server: self._attempt(server, job, limits, None), self._failure)
@@ -121,14 +121,14 @@ class WholeSandbox(Pool[EvaluatorServer]):
     def _attempt(
         self, server: EvaluatorServer, job: WholeJob, limits: Limits, calls: socket.socket | None
     ) -> WholeResult:
-        """Return the result of one try; `calls` leads to a candidate in another process."""
+        """Return the result of one attempt; `calls` is connected to a candidate in another process."""
         limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         try:
             found, written, log = server.evaluate(asdict(job), limits, calls)
         except OSError as error:
             return self._failure(str(error))
         report = found if isinstance(found, str) else ChildReport(**found)
-        for folder in (server.work, str(self._folder)):  # where they lie is chance, and feedback must not be
+        for folder in (server.work, str(self._folder)):  # feedback must not contain random paths
             prefix = f"{folder}/".encode()
             written, log = written.replace(prefix, b""), log.replace(prefix, b"")
         result = judge_whole(report, written, log, limits, self.level)
@@ -140,9 +140,9 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
 
 def whole_level(minimum: Level, wanted: Level | None) -> Level:
-    """Return the level at which evaluators run with their candidates; raises `SandboxError`.
+    """Return the level for evaluators that import candidates; raises `SandboxError`.
 
-    Without Landlock it is `none`: seccomp cannot tell which files an evaluator opens.
+    Without Landlock it is `none`: seccomp cannot restrict which files an evaluator opens.
     """
     level = choose_level(probe(), minimum, wanted)
     if level.has_landlock or level is Level.NONE:
@@ -157,7 +157,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` unless the job's files stay in their folder and its evaluator is there."""
+    """Raise `ConfigError` unless the job's files stay inside their folder and its evaluator exists."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:
@@ -169,15 +169,15 @@ def check_job(job: WholeJob, folder: Path) -> None:
 
 
 class ProxySandbox(WholeSandbox):
-    """As `WholeSandbox`, with the candidate alone in a process of `Sandbox`; the result can be trusted."""
+    """As `WholeSandbox`, with the candidate in a separate process as in `Sandbox`: high trust."""
 
     _has_candidates = True
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
-        """Return what the evaluator says of the candidate, even if that ended in between.
+        """Return the evaluator's result for a candidate, even if the candidate ended early.
 
-        Where the evaluator raised, the status is how the candidate ended, if not well, else `error`. Raises
-        as `WholeSandbox.run`, and `ConfigError` for a program of several files or none.
+        If the evaluator raised, the status is that of the candidate if it failed, else `error`. Raises as
+        `WholeSandbox.run`, and `ConfigError` unless the program is a single file.
         """
         check_job(job, self._folder)
         if len(job.files) != 1 or not job.entry:
@@ -195,7 +195,7 @@ class ProxySandbox(WholeSandbox):
         return self.try_free(lambda server: self._attempt_both(server, code, stubbed, limits), self._failure)
 
     def _attempt_both(self, server: EvaluatorServer, code: str, job: WholeJob, limits: Limits) -> WholeResult:
-        # A candidate waits while the evaluator starts, whose limit ends both.
+        # The candidate waits while the evaluator starts; the evaluator's limit ends both.
         candidates = replace(limits, wall_seconds=limits.wall_seconds + START_SECONDS)
         ours, theirs = socket.socketpair()
         with ours:
@@ -215,9 +215,9 @@ class ProxySandbox(WholeSandbox):
 
 
 def stub_of(code: str) -> str:
-    """Return the text of a module that has the top-level functions of `code` and calls it for each.
+    """Return the source of a stub module whose functions call the top-level functions of `code`.
 
-    Raises SyntaxError where `code` is not Python, and ValueError where it defines no such function.
+    Raises SyntaxError if `code` is not valid Python, and ValueError if it defines no such function.
     """
     found = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
     names = [name for name in dict.fromkeys(found) if not name.startswith("__")]

@@ -1,4 +1,4 @@
-"""The sandbox of this machine: a pool of fork-servers, shared among threads."""
+"""The sandbox of this machine: a pool of fork-servers, shared by threads."""
 
 import os
 import queue
@@ -17,14 +17,14 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """Servers that each do one task at a time, tried again on a `sandbox_error`; thread-safe."""
+    """A pool of servers with one task each at a time and retries on `sandbox_error`; thread-safe."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
         self.failures = 0
-        """Tries so far that failed by the sandbox's fault, those that were made again included."""
+        """Number of attempts that failed because of the sandbox, including retried ones."""
         self.workers = [make() for _ in range(workers or len(os.sched_getaffinity(0)))]
-        # Last in, first out: as many processes start as there are programs at a time.
+        # Last in, first out: only as many processes start as programs run concurrently.
         self._free: queue.LifoQueue[W] = queue.LifoQueue()
         for worker in self.workers:
             self._free.put(worker)
@@ -35,9 +35,9 @@ class Pool(Generic[W]):
         self._closing = threading.Lock()
 
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
-        """Return the first result of `attempt` on a free worker that is not `sandbox_error`, or the last one.
+        """Run `attempt` on a free worker, with retries while the result is `sandbox_error`; return the last.
 
-        A worker that cannot be started raises `SandboxError` if none ever was; later it makes a `failure`.
+        If a worker cannot start, this raises `SandboxError` if none ever did, else the result is a `failure`.
         """
         worker = self._free.get()
         try:
@@ -60,8 +60,8 @@ class Pool(Generic[W]):
             self._free.put(worker)
 
     def close(self) -> None:
-        """End all processes after the running programs; a second call does nothing."""
-        with self._closing:  # two takers at once would each wait for what the other holds
+        """End all processes once the running programs are done; a second call does nothing."""
+        with self._closing:  # two concurrent calls would deadlock
             for _ in self.workers:
                 self._free.get()
             self._is_closed = True
@@ -77,11 +77,11 @@ class Pool(Generic[W]):
 
 
 class Sandbox(Pool[ForkServer]):
-    """Runs untrusted programs; a call takes a free fork-server or waits.
+    """Runs untrusted programs, each on the next free fork-server.
 
-    `workers` programs run at a time (None: one per usable core), strictly at `level` or at the strongest that
-    works. They find the modules of `preload` imported, and cannot read `hidden` paths below the Python
-    installation. Raises `SandboxError` if the machine does not offer the level, or only one below
+    Up to `workers` programs run at a time (None: one per usable core), at exactly `level` or at the strongest
+    available. The modules in `preload` are imported in advance; `hidden` paths below the Python installation
+    are not readable. Raises `SandboxError` if the machine does not support the level, or only one below
     `minimum_level`.
     """
 
@@ -107,11 +107,11 @@ class Sandbox(Pool[ForkServer]):
         limits: Limits = Limits(),  # noqa: B008  # frozen
         per_case: bool = False,
     ) -> Result:
-        """Return what function `entry` of the program `code` returns for each argument list in `cases`.
+        """Call function `entry` of the program `code` with each argument list in `cases`.
 
         All cases run in one process, in order. An exception ends the run with status `error`; with `per_case`
-        an ordinary one, or an output that is not acceptable JSON, spoils its own case only. Arguments and
-        outputs are JSON: tuples and numpy arrays come back as lists, and numbers are finite.
+        an ordinary exception, or an output that is not valid JSON, fails only its own case. Arguments and
+        outputs are JSON: tuples and numpy arrays are returned as lists, and numbers are finite.
 
         Raises `SandboxError` if no fork-server can be started, `ConfigError` for threads or processes.
         """

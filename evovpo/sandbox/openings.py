@@ -15,9 +15,9 @@ _NETWORK_FILES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
 )
-"""Files read to resolve host names and check certificates."""
+"""Files needed to resolve host names and verify certificates."""
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
-"""Patterns below `/dev`."""
+"""Glob patterns below `/dev`."""
 
 
 _PROGRAM = re.compile(
@@ -32,37 +32,37 @@ _NETWORK = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """What an evaluator may use besides its private folder, Python and system libraries."""
+    """Resources granted to an evaluator beyond its private folder, Python and system libraries."""
 
     words: tuple[str, ...] = ()
-    """As they were given, each once, in order."""
+    """The given permissions, in order and without duplicates."""
     variables: tuple[tuple[str, str], ...] = ()
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    """Folders in front of `PATH`; readable too."""
+    """Folders prepended to `PATH`; also readable."""
     working_folder: str = ""
-    """Empty for a private copy of the project's folder."""
+    """Working directory; empty for a private copy of the project's folder."""
 
     @property
     def has_network(self) -> bool:
-        """True if sockets reach other machines, and services of this one."""
+        """True if sockets can reach other machines and services of this one."""
         return "network" in self.words
 
     @property
     def is_off(self) -> bool:
-        """True if nothing isolates the evaluator; limits hold."""
+        """True if the evaluator runs without isolation; limits still apply."""
         return "sandbox=off" in self.words
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return what an evaluator says it lacks (program, file, network) and how to give it, or nothing."""
+    """Return the program, file or network that an error text reports missing, with a fix; else nothing."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"
         words = [f"path={Path(path).parent}"]
-        if Path(path).resolve().name == "rustup":  # it would look for its toolchains in the private home
+        if Path(path).resolve().name == "rustup":  # it looks for its toolchains in the home directory
             words = ["path=$(rustc --print sysroot)/bin", "read=$(rustc --print sysroot)"]
         if words[0] not in allowed:
             return f"{path} is closed in the sandbox: open it with --allow {' --allow '.join(words)}"
@@ -74,14 +74,14 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text with commas between them."""
+    """Return the words of a comma-separated text."""
     return [word for part in text.split(",") if (word := part.strip())]
 
 
 def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.allow") -> Openings:
-    """Return what `words` open, such as `env=NAME`, `read=PATH`, `network`; relative paths lie in `folder`.
+    """Parse `words` such as `env=NAME`, `read=PATH`, `network`; relative paths start from `folder`.
 
-    Raises `ConfigError` that names their `place` for an unknown word, and for what is not there.
+    Raises `ConfigError`, which names their `place`, for an unknown word or a missing path or variable.
     """
     kept = tuple(dict.fromkeys(words))
     found: dict[str, list[str]] = {kind: [] for kind in _KINDS}

@@ -1,4 +1,4 @@
-"""Which files a candidate may read: the Python installation and system libraries, minus what is hidden."""
+"""Files that a candidate may read: the Python installation and system libraries, except hidden paths."""
 
 import importlib.util
 import os
@@ -21,11 +21,11 @@ SYSTEM_PATHS = (
 )
 PACKAGE = Path(__file__).resolve().parents[1]
 OWN = (str(PACKAGE), str(PACKAGE.parent / "trainer"))
-"""What is installed as evovpo: always hidden, because problems and tasks with their answers come with it."""
+"""The folders of evovpo itself: always hidden, because they contain problems with their answers."""
 
 
 def python_executable() -> str:
-    """Return the running Python without `..` on the way, which cannot be followed in namespaces."""
+    """Return the path of the running Python without `..`, which cannot be resolved in namespaces."""
     return _without_dots(sys.executable)
 
 
@@ -42,9 +42,9 @@ def python_paths() -> list[str]:
 
 
 def library_paths(modules: Iterable[str]) -> list[str]:
-    """Return the folders that hold the given top-level modules, where not in the standard library.
+    """Return the folders that contain the given top-level modules, which may be outside `sys.prefix`.
 
-    For packages outside `sys.prefix`. Raises `SandboxError` for a module that is not installed.
+    Raises `SandboxError` for a module that is not installed.
     """
     found = []
     for name in modules:
@@ -60,10 +60,10 @@ def library_paths(modules: Iterable[str]) -> list[str]:
 
 
 def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return (path, names only) rules that open everything below `roots` but `hidden`.
+    """Return (path, names only) rules that allow everything below `roots` except `hidden`.
 
-    Landlock cannot forbid below what it allows, so a folder on the way to something hidden becomes a rule for
-    its names and one rule for each other entry.
+    Landlock cannot exclude a path inside an allowed folder, so a folder that contains a hidden path becomes a
+    names-only rule and one rule for each other entry.
     """
     real_hidden = {os.path.realpath(path) for path in hidden}
     rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
@@ -81,19 +81,19 @@ def _without(root: str, hidden: set[str]) -> Sequence[tuple[str, bool]]:
     except OSError:
         return rules
     for entry in entries:
-        # A symbolic link (`lib64 -> lib`) would hand back all that its target hides.
+        # A symbolic link (`lib64 -> lib`) would allow everything hidden in its target.
         if not entry.is_symlink():
             rules += _without(entry.path, hidden)
     return rules
 
 
 COPIED_FILES, COPIED_BYTES = 200, 8 << 20
-"""Largest project of which an evaluation gets a copy."""
+"""Maximum size of a project that is copied for an evaluation."""
 _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return name, path and whether it is a link of what a private copy holds, and true if only links fit."""
+    """Return (name, path, is a link) of each entry of a private copy, and true if too large to copy."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

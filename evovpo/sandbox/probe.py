@@ -1,4 +1,4 @@
-"""Probes which isolation this machine supports by trying it; version numbers and system files mislead."""
+"""Finds the isolation that this machine supports by trying it: version numbers are misleading."""
 
 import functools
 import itertools
@@ -15,24 +15,24 @@ from evovpo.sandbox.start import bwrap_refusal
 
 
 class Level(StrEnum):
-    """Isolation levels, weakest first; stored with every result."""
+    """Isolation levels, from weakest to strongest; stored with every result."""
 
     NONE = "none"
-    """A process of its own with resource limits, and nothing else: it can do whatever its user can."""
+    """A separate process with resource limits only: it can do whatever its user can."""
     SECCOMP = "seccomp"
-    """No writing, no network, no processes, and no opening of any file: only what was loaded before."""
+    """No writing, no network, no processes, and no opening of files: only preloaded modules."""
     LANDLOCK_SECCOMP = "landlock+seccomp"
-    """No writing, no network, no processes; reading only below the Python installation."""
+    """No writing, no network, no processes; reading only from the Python installation."""
     BWRAP_LANDLOCK_SECCOMP = "bwrap+landlock+seccomp"
-    """The same in namespaces of its own: other files do not exist, nor other processes."""
+    """As `LANDLOCK_SECCOMP`, in separate namespaces without other files and processes."""
 
     @property
     def has_landlock(self) -> bool:
-        """True for a level at which the kernel says which files may be read."""
+        """True if Landlock restricts the files that may be read."""
         return self.is_at_least(Level.LANDLOCK_SECCOMP)
 
     def is_at_least(self, other: Self) -> bool:
-        """True if this level holds a candidate as well as `other` or better."""
+        """True if this level is at least as strong as `other`."""
         order = list(Level)
         return order.index(self) >= order.index(other)
 
@@ -42,15 +42,15 @@ class IsolationSupport:
     """The isolation that this machine supports."""
 
     landlock_abi: int
-    """0: none."""
+    """0 if the kernel has no Landlock."""
     seccomp: bool
-    """The kernel takes filters, and there is one for this processor."""
+    """True if the kernel supports filters and there is one for this processor."""
     bwrap_refusal: str
-    """Why bubblewrap cannot be used; empty if it can."""
+    """Reason that bubblewrap cannot be used; empty if it can."""
 
     @property
     def levels(self) -> Sequence[Level]:
-        """The levels that this machine can run, weakest first."""
+        """The levels that this machine supports, weakest first."""
         found = (True, self.seccomp, self.landlock_abi > 0, not self.bwrap_refusal)
         return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 
@@ -66,12 +66,12 @@ class IsolationSupport:
 
 @functools.cache
 def probe() -> IsolationSupport:
-    """Return what this machine offers; tried once per process. Raises `SandboxError` unless it is Linux."""
+    """Return the isolation of this machine, probed once per process. Raises `SandboxError` if not Linux."""
     if sys.platform != "linux":
         raise SandboxError(
             f"programs run on Linux only, this is {sys.platform}; use a Linux machine, a container or WSL2"
         )
-    from evovpo.sandbox.forkserver import kernel  # elsewhere it cannot even be imported
+    from evovpo.sandbox.forkserver import kernel  # cannot be imported on other systems
 
     has_filter = filter_path("server", platform.machine()).exists()
     return IsolationSupport(
@@ -80,7 +80,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return the strongest level on offer, or `wanted`; raises `SandboxError` if that is too weak."""
+    """Return the strongest available level, or `wanted`; raises `SandboxError` if that is too weak."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

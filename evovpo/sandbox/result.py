@@ -1,4 +1,4 @@
-"""Makes a result of the kernel's report (trusted) and of an untrusted process's output, strictly read."""
+"""Combines the kernel's report (trusted) and a process's output (untrusted, strictly parsed) to a result."""
 
 import errno
 import os
@@ -20,15 +20,15 @@ class ProcessOutput(NamedTuple):
     values: dict[str, Any]
     is_done: bool = False
     raised: tuple[Status, str] | None = None
-    """Status of the exception that ended it, and its text."""
+    """Status and text of the exception that ended the process."""
     fault: str = ""
-    """Why the rest is unusable; empty if it is not."""
+    """Reason that the rest of the output is invalid, or empty."""
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
-    """Return what the lines of a candidate say.
+    """Parse the result lines of a candidate.
 
-    With `per_case` an output that breaks the rules is an error of its case; else a fault of the whole run.
+    With `per_case` an invalid output is an error of its case, otherwise a fault of the whole run.
     """
     outputs: list[Json] = [None] * cases
     errors: list[str | None] = [None] * cases
@@ -58,7 +58,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
 
 
 def read_line(written: bytes) -> ProcessOutput:
-    """Return what the one line of an evaluation says, with artifacts cut to their limits."""
+    """Parse the single result line of an evaluation, with artifacts truncated to their limits."""
     try:
         line, impurity = read_object(written)
         if impurity:
@@ -92,11 +92,11 @@ def _pairs(value: object) -> list[tuple[str, Json]]:
 
 
 def _exception_status(line: Mapping[str, Any]) -> Status:
-    """Return what an exception's class name and `errno` say of a program: mostly `error`."""
+    """Return the status for an exception, by class name and `errno`; usually `error`."""
     name, number = line["exc"], line.get("errno")
     if name == "MemoryError" or number == errno.ENOMEM:
         return Status.MEMORY
-    # Starting one process more than allowed is answered with EAGAIN, and no honest wait ends so.
+    # Starting more processes than allowed fails with EAGAIN, which honest programs do not get.
     if number in (errno.EPERM, errno.EACCES, errno.EAGAIN):
         return Status.FORBIDDEN
     return Status.OUTPUT_LIMIT if number in (errno.EFBIG, errno.ENOSPC) else Status.ERROR
@@ -108,43 +108,42 @@ _DETAIL_LIMIT = 2000
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How an untrusted process ended. All text in it is untrusted."""
+    """Outcome of an untrusted process. All text in it is untrusted."""
 
     status: Status
     _: KW_ONLY
     detail: str = ""
-    """Why the status is not `ok`."""
+    """Reason for a status other than `ok`."""
     log: str = ""
-    """Start of what was written to standard output and error."""
+    """Start of standard output and error."""
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
-    """Of all its processes; for an evaluation, the start of Python included."""
+    """CPU time of all its processes; for an evaluation, including the start of Python."""
     isolation: str = ""
-    """The `Level` that was in force."""
+    """The `Level` of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result(_Ending):
-    """How running a program ended."""
+    """Result of running a program."""
 
     outputs: list[Json]
-    """One value for each case; None where there is none."""
+    """One value for each case; None if there is no output."""
     _: KW_ONLY
     errors: list[str | None] = field(default_factory=list)
-    """One text for each case that went wrong on its own, None for the others; only `per_case` runs
-    have such texts."""
+    """Error text of each case, None without an error; only `per_case` runs have error texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeResult(_Ending):
-    """How an evaluation ended."""
+    """Result of an evaluation."""
 
     metrics: tuple[tuple[str, Json], ...] = ()
-    """As the evaluator returned them, in order; not finite numbers as text. Of the stages that were
-    completed, where a later one failed."""
+    """Metrics in the evaluator's order, non-finite numbers as text. If a stage failed, the metrics of the
+    completed stages."""
     artifacts: tuple[tuple[str, str], ...] = ()
     stopped: int = 0
-    """Number of the stage, from 1, whose threshold was not reached; 0 if all ran."""
+    """Number of the stage, from 1, whose threshold was not reached; 0 if all stages ran."""
 
 
 class ChildReport(NamedTuple):
@@ -152,19 +151,19 @@ class ChildReport(NamedTuple):
 
     status: int
     is_ready: bool
-    """The process was locked down and about to run what is untrusted."""
+    """True if the process completed its lock-down before running untrusted code."""
     ended_for: str
-    """Why it was ended: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`, or not at all."""
+    """Reason it was killed: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`; empty if it was not."""
     wall_ms: float
     cpu_ms: float
     child_cpu_ms: float
-    """Of that process alone, which is what its own limit counts."""
+    """CPU time of that process alone, to which the CPU limit applies."""
     is_over: bool = True
-    """Nothing of it is left."""
+    """True if none of its processes is left."""
 
 
 def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
-    """Return the result of a run that failed by the sandbox's own fault."""
+    """Return the result of a run that failed because of the sandbox."""
     none: list[Any] = [None] * cases
     return Result(Status.SANDBOX_ERROR, none, detail=detail, isolation=isolation, errors=none)
 
@@ -172,15 +171,15 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 def judge(
     report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
-    """Return the result of a run. `written` holds at most one byte more than the limit on results."""
-    # What ended by force may have stopped in the middle of a line.
+    """Return the result of a run. `written` is at most one byte longer than the limit on results."""
+    # A killed process may have stopped in the middle of a line.
     whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
     said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)
     return Result(**_ending(report, said, written, log, limits, level))
 
 
 def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level) -> Result:
-    """Return how a program ended that answered calls until it was told to end, which is no fault."""
+    """Return the result of a program that answered calls; ending it on request is not a failure."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
     return Result(**_ending(report, ProcessOutput({"outputs": []}, is_done=True), b"", log, limits, level))
@@ -189,7 +188,7 @@ def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level)
 def judge_whole(
     report: ChildReport | str, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> WholeResult:
-    """Return the result of an evaluation, or of the failure to have any report."""
+    """Return the result of an evaluation; `report` is an error text if the watcher sent no report."""
     if isinstance(report, str):
         text = log.decode(errors="replace")
         detail = f"{report}: {text[-_LOG_TAIL:].strip()}"
@@ -220,7 +219,7 @@ def _ending(
 def _verdict(
     report: ChildReport, said: ProcessOutput, is_too_long: bool, limits: Limits
 ) -> tuple[Status, str]:
-    """Return status and detail: the kernel's word first, that of the untrusted process last."""
+    """Return status and detail: facts from the kernel take precedence over the process's own output."""
     most = limits.processes + limits.threads
     ended = {
         "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),
@@ -253,11 +252,11 @@ def _verdict(
 
 
 def _signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
-    """Return status and detail of a process that a signal ended after `cpu_ms` of CPU time."""
+    """Return status and detail of a process killed by a signal after `cpu_ms` of CPU time."""
     if number == signal.SIGSYS:
         return Status.FORBIDDEN, "a system call that is never allowed"
-    # The kernel counts CPU time for its limit in whole ticks, the usage exactly: under load the two
-    # differ by 10 % and more, so a kill after half the limit is put down to it.
+    # For the limit the kernel counts CPU time in whole ticks, for the usage exactly: under load they
+    # differ by 10 % or more, so a kill after half the limit counts as reaching it.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_ms >= limits.cpu_seconds * 500):
         return Status.TIMEOUT, f"CPU limit of {limits.cpu_seconds} s"
     if number == signal.SIGXFSZ:

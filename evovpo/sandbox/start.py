@@ -15,23 +15,23 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # Numeric libraries that start threads cannot be forked, and are refused threads in a child.
+    # Numeric libraries must not start threads, which a fork would lose and a child may not start.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
     "VECLIB_MAXIMUM_THREADS": "1",
 }
-"""The whole environment of a fork-server: nothing of ours is inherited."""
+"""The complete environment of a fork-server, which inherits no variables."""
 
-# Not -I: it implies -E, and without PYTHONHASHSEED the order of sets differs from server to server.
+# Not -I: it implies -E, which ignores PYTHONHASHSEED, so that the order of sets would vary between servers.
 PYTHON_OPTIONS = ("-s", "-P")
 SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
 
 
 @contextlib.contextmanager
 def memory_files() -> Iterator[list[int]]:
-    """Yield the descriptors of files in memory, open for the time of a block: payload, result and log."""
+    """Yield the descriptors of the memory files payload, result and log, which are open for the block."""
     with contextlib.ExitStack() as opened:
         files = []
         for name in ("payload", "result", "log"):
@@ -41,16 +41,16 @@ def memory_files() -> Iterator[list[int]]:
 
 
 BWRAP = "/usr/bin/bwrap"
-"""Only the system's own: where user namespaces are restricted, the exception is for this path."""
+"""Fixed path: systems that restrict user namespaces make an exception for this path only."""
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
-"""Environment variable for tests: treat bubblewrap as not installed."""
+"""Environment variable for tests that hides bubblewrap."""
 ROOT_CAPABILITIES = tuple(
     f"CAP_{name}"
     for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE")
 )
-"""What root keeps in there to become another user, to end and measure what that user started and remove its
-files."""
+"""Capabilities kept by root in the namespaces to become another user, kill and measure that user's processes
+and remove its files."""
 
 
 def bwrap_command(
@@ -60,12 +60,12 @@ def bwrap_command(
     has_network: bool = False,
     writable: Iterable[str] = (),
 ) -> list[str]:
-    """Return the start of a command line that runs the rest in namespaces of its own.
+    """Return the start of a command line that runs the rest in separate namespaces.
 
-    There exist `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`, with
+    They contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`, with
     `writable_mb` an empty `/tmp` and `/dev/shm` of that size, and with `has_network` the machine's network.
-    With `is_user_changed`, for root alone, users stay what they are outside. No `--die-with-parent`, which
-    acts when the *thread* that started it ends: the fork-server ends at the end of its control socket.
+    With `is_user_changed`, for root only, there is no user namespace. No `--die-with-parent`, which acts when
+    the *thread* that started it ends: the fork-server ends when its control socket is closed.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:
@@ -94,7 +94,7 @@ def bwrap_command(
 
 
 def bwrap_refusal(is_user_changed: bool = False) -> str:
-    """Return why bubblewrap cannot run this Python here; an empty text if it can."""
+    """Return the reason that bubblewrap cannot run this Python here, or an empty text."""
     if os.environ.get(HIDING):
         return f"hidden by {HIDING}"
     if not Path(BWRAP).exists():
@@ -110,5 +110,5 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
 
 @functools.cache
 def can_change_user() -> bool:
-    """True for root where it can be root in namespaces too; tried once per process."""
+    """True for root if it can stay root inside namespaces; tried once per process."""
     return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

@@ -1,4 +1,4 @@
-"""The supervisor's side of a watcher: starts it, sends it evaluations, ends it."""
+"""The supervisor's side of a watcher: starts it, sends evaluations to it, ends it."""
 
 import contextlib
 import fcntl
@@ -22,60 +22,60 @@ from evovpo.sandbox.worker import RECYCLE_AFTER, START_SECONDS, ForkServer, Serv
 from evovpo.types import Limits
 
 ANSWER_SECONDS = 30.0
-"""How long after the wall-clock limit the watcher may take to end everything and report."""
+"""Maximum time after the wall-clock limit for the watcher to end everything and report."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 WORK_IN_NAMESPACES = "/tmp/evaluation"
-"""In there it is a fresh file system in memory."""
+"""Private folder inside namespaces: a fresh file system in memory."""
 WORK_PREFIX = "evovpo-evaluation-"
-"""Elsewhere its name begins so."""
+"""Prefix of a private folder's name elsewhere."""
 FIRST_PRIVATE_USER = 2_000_000_000
-"""Root's evaluations run as users above this number, those of each watcher as one that nobody else is."""
+"""Root's evaluations run as users with ids from here on, a different one for each watcher."""
 TASK_SLACK = 64
-"""Added to a user's tasks of the moment: the limit counts all of them, and others come and go."""
+"""Added to the user's current number of tasks, because the limit counts all of them and others may start."""
 
 
 class Surroundings(NamedTuple):
-    """The environment of the evaluators of a sandbox."""
+    """Environment of a sandbox's evaluators."""
 
     level: Level
     folder: Path
     rules: Sequence[tuple[str, bool]]
-    """What may be read: a path, and whether only its names."""
+    """Readable paths: (path, names only)."""
     copied: Sequence[tuple[str, str, bool]]
-    """What the private folder holds of the project: name there, path, and whether as a link."""
+    """Project files in the private folder: (name there, path, is a link)."""
     openings: Openings
 
 
 class EvaluatorServer(Server):
-    """One watcher: starts with the first evaluation, and again for another evaluator or other limits."""
+    """One watcher: starts at the first evaluation, and restarts for another evaluator or other limits."""
 
     def __init__(self, surroundings: Surroundings, candidates: WorkerSettings) -> None:
         super().__init__()
         self._around = surroundings
         self._is_alone = surroundings.level is Level.BWRAP_LANDLOCK_SECCOMP
-        # What root opens for writing is root's; without that its evaluations run as another user.
+        # Root's evaluations run as another user, unless a `write=` path, which belongs to root, is opened.
         self._has_private_user = os.geteuid() == 0 and surroundings.level is not Level.NONE
         self._has_private_user &= not any(word.startswith("write=") for word in surroundings.openings.words)
         self._has_private_user &= can_change_user() or not self._is_alone
         self._started_for: tuple[object, ...] = ()
         self.candidate = ForkServer(candidates)
-        """For candidates in processes of their own; starts when it is needed."""
+        """Fork-server for candidates in processes of their own; started on demand."""
         self.work = ""
         """The private folder; empty before the start."""
         self.reason = ""
-        """Why the evaluator is imported anew for every evaluation; empty if it is not."""
+        """Reason that every evaluation imports the evaluator anew; empty if it does not."""
 
     def stop(self) -> None:
-        """End all of it; does nothing if there is nothing."""
+        """End watcher and fork-server if they run."""
         super().stop()
         self.candidate.stop()
 
     def evaluate(
         self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
-        """Return the watcher's report, or why there is none, with result and log of an evaluation.
+        """Return the watcher's report, or the reason that there is none, with result and log.
 
-        `calls` leads to a candidate elsewhere. Raises `SandboxError` if no watcher can be started.
+        `calls` is connected to a candidate elsewhere. Raises `SandboxError` if no watcher can be started.
         """
         wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:
@@ -100,14 +100,14 @@ class EvaluatorServer(Server):
         return report or "the watcher ended or does not answer", written, printed
 
     def _other_tasks(self) -> int:
-        """Return how many tasks the limit on processes counts that are no evaluation's, but for root."""
+        """Return the number of tasks outside the evaluation that the limit on processes counts."""
         return 2 if self._is_alone or os.geteuid() == 0 else _tasks_of_user() + TASK_SLACK
 
     def _start(self, evaluator: str, is_file: bool, limits: Limits) -> None:
         around, openings = self._around, self._around.openings
         command: list[str] = []
         if self._is_alone:
-            self.work = WORK_IN_NAMESPACES  # it is made there
+            self.work = WORK_IN_NAMESPACES  # created inside the namespaces
             bound = [path for name in openings.readable for path in (name, os.path.realpath(name))]
             outside_usr = ["/etc/alternatives", "/etc/localtime"]  # `/usr/bin/cc` is a link into the first
             readable = [*outside_usr, str(around.folder), str(SERVER_FOLDER), *bound]
@@ -132,7 +132,7 @@ class EvaluatorServer(Server):
             "PATH": ":".join(filter(None, paths)),
             "HOME": own.get("HOME", self.work),
             "TMPDIR": self.work,
-            "MALLOC_ARENA_MAX": "2",  # an arena for each thread takes address space, which is limited
+            "MALLOC_ARENA_MAX": "2",  # one arena per thread would use up the limited address space
             **dict(openings.variables),
         }
         settings = self._settings(evaluator, is_file, limits)
@@ -145,7 +145,7 @@ class EvaluatorServer(Server):
         is_locked = around.level is not Level.NONE
         shared = ["/dev/shm"] if is_alone else []
         opening_filter = "-".join(["whole", *(word for word in ("network", "gpu") if word in openings.words)])
-        # Landlock does not govern modes; a compiler, which `path` opens, makes programs by changing them.
+        # Landlock does not cover modes; a compiler, available with `path`, must make its output executable.
         is_metadata_kept = is_locked and not is_alone and not openings.programs
         return {
             "evaluator": str(around.folder / evaluator),
@@ -173,14 +173,14 @@ class EvaluatorServer(Server):
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder whatever the modes of what is in it."""
+    """Remove a folder, whatever the modes of its contents."""
     empty(folder)
     with contextlib.suppress(OSError):
         os.rmdir(folder)  # noqa: PTH106
 
 
 def _sweep() -> None:
-    """Remove the private folders that this user's evaluations left behind where nothing could end them."""
+    """Remove private folders left behind by this user's crashed evaluations."""
     for folder in Path(tempfile.gettempdir()).glob(f"{WORK_PREFIX}*"):
         with contextlib.suppress(OSError):
             owner = folder.lstat().st_uid
@@ -191,7 +191,7 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder, so that no other process removes it. Raises `OSError` if it is locked or gone."""
+    """Lock a folder against removal by other processes. Raises `OSError` if it is locked or gone."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The supervisor's side of a fork-server: starts it, sends it programs one at a time, ends it."""
+"""The supervisor's side of a fork-server: starts it, sends programs to it one at a time, ends it."""
 
 import contextlib
 import json
@@ -23,12 +23,12 @@ from evovpo.types import Json, Limits
 
 START_SECONDS = 60.0
 END_SECONDS = 2.0
-"""How long a process that has no more to do may take to end."""
+"""Maximum time for an idle process to end."""
 MESSAGE_BYTES = 1 << 16
 RECYCLE_AFTER = 10_000
-"""Number of programs after which a new fork-server is started."""
+"""Number of programs after which the fork-server is restarted."""
 ANSWER_SECONDS = 10.0
-"""How long after the wall-clock limit the fork-server may take to say that it enforced it."""
+"""Maximum time after the wall-clock limit for the fork-server to report."""
 
 SEALED_PRELOAD = (
     "abc, array, base64, binascii, calendar, cmath, collections.abc, colorsys, contextlib, csv, decimal, "
@@ -36,18 +36,18 @@ SEALED_PRELOAD = (
     "queue, secrets, statistics, struct, textwrap, threading, time, traceback, types, unicodedata, uuid, "
     "warnings, weakref, zlib"
 )
-"""Further modules for programs that cannot open any file, and so import nothing that is not loaded."""
+"""Additional preloaded modules for programs that cannot open files, and so cannot import anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings shared by the fork-servers of a sandbox."""
+    """Settings of all fork-servers of a sandbox."""
 
     level: Level
     preload: tuple[str, ...] = ()
-    """Modules that the fork-server imports, so that candidates find them imported."""
+    """Modules that the fork-server imports in advance for candidates."""
     hidden: tuple[str, ...] = ()
-    """Paths that are not readable even below the Python installation."""
+    """Paths that are not readable, even inside the Python installation."""
 
 
 class Server:
@@ -56,23 +56,23 @@ class Server:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._descriptors: list[int] = []
-        """Memory files: payload, result, log."""
+        """Descriptors of the memory files payload, result and log."""
         self._opened = contextlib.ExitStack()
-        """What `stop` ends and closes."""
+        """Resources that `stop` ends and closes."""
         self._evaluations = 0
 
     @property
     def pid(self) -> int | None:
-        """Process id of what was started (bubblewrap or the server itself); None while stopped."""
+        """Process id of bubblewrap or of the server itself; None while stopped."""
         return self._process.pid if self._process else None
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time that the server and its children have used since the start."""
+        """Return the CPU time of the server and its children since the start."""
         message = self._ask(b"usage", ANSWER_SECONDS) if self._process else b""
         return float(json.loads(message)["cpu_seconds"]) if message else 0.0
 
     def stop(self) -> None:
-        """End the server and whatever it runs; does nothing if there is none."""
+        """End the server and all its processes, if it runs."""
         self._opened.close()
 
     def _begin(
@@ -84,17 +84,17 @@ class Server:
         environment: Mapping[str, str] = ENVIRONMENT,
         seconds: float = START_SECONDS,
     ) -> dict[str, Any]:
-        """Start the running Python as `server` or `watcher`, in a session of its own; return what it says.
+        """Start a `server` or `watcher` with the running Python, in its own session; return its message.
 
-        It inherits nothing but the memory files, of which the log is its standard error, and its end of the
-        socket. `around` is a command line that isolates what follows it. What was put into `_opened` is
-        closed with the process. Raises `SandboxError` about `what` if it does not start within `seconds`.
+        It inherits only the memory files, of which the log is its standard error, and its end of the socket.
+        `around` is a command prefix that isolates the process. The resources in `_opened` are closed with the
+        process. Raises `SandboxError` about `what` if it does not start within `seconds`.
         """
         python = paths.python_executable()
         with contextlib.ExitStack() as opened:
             opened.push(self._opened.pop_all())
             try:
-                if shutil.which(python) is None:  # what is around it would start, and find that out too late
+                if shutil.which(python) is None:  # bubblewrap would start, and fail later
                     raise FileNotFoundError(f"no program at {python!r}")
                 self._descriptors = opened.enter_context(memory_files())
                 self._rewind(json.dumps(settings).encode())
@@ -136,10 +136,10 @@ class Server:
             return found
 
     def _end(self) -> None:
-        """Wait for the server, which has no more to do; kill it with all below it if it does not end."""
+        """Wait for the idle server to end; kill it with all its descendants if it does not."""
         assert self._process is not None
         self._control.close()  # the server ends by itself, and so does bubblewrap around it
-        pidfd = os.pidfd_open(self._process.pid)  # waiting by Popen sleeps for longer and longer
+        pidfd = os.pidfd_open(self._process.pid)  # Popen.wait polls at growing intervals
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         if not poll.poll(END_SECONDS * 1e3):
@@ -150,7 +150,7 @@ class Server:
         self._process = None
 
     def _rewind(self, payload: bytes) -> None:
-        """Empty the memory files and write the payload: nothing passes from one program to the next."""
+        """Empty the memory files, so that nothing passes to the next program, and write the payload."""
         for descriptor in self._descriptors:
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
@@ -159,7 +159,7 @@ class Server:
             written += os.pwrite(self._descriptors[0], payload[written:], written)
 
     def _ask(self, request: bytes, seconds: float, descriptors: Sequence[int] = ()) -> bytes:
-        """Return the server's answer, empty if it died or took longer."""
+        """Return the server's answer; empty if it died or timed out."""
         self._control.settimeout(seconds)
         try:
             if descriptors:
@@ -171,7 +171,7 @@ class Server:
         return self._receive(seconds)
 
     def _receive(self, seconds: float) -> bytes:
-        """Return the server's next message, empty if it died or took longer."""
+        """Return the server's next message; empty if it died or timed out."""
         self._control.settimeout(seconds)
         try:
             return self._control.recv(MESSAGE_BYTES)
@@ -180,7 +180,7 @@ class Server:
 
 
 class ForkServer(Server):
-    """One fork-server: starts with the first program, and again after it died. Not thread-safe."""
+    """One fork-server: starts with the first program, and restarts after it died. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__()
@@ -189,8 +189,8 @@ class ForkServer(Server):
     def run(
         self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool
     ) -> Result:
-        """Return how the program ended; raises `SandboxError` if the fork-server cannot be started."""
-        # Through JSON, so that a candidate gets plain lists whatever sequences the caller has.
+        """Run a program and return its result; raises `SandboxError` if the fork-server cannot be started."""
+        # Through JSON, so that a candidate gets plain lists whatever the caller's sequence types.
         self._prepare(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
         message = self._ask(json.dumps(asdict(limits)).encode(), limits.wall_seconds + ANSWER_SECONDS)
         _, result, log = self._descriptors
@@ -204,7 +204,7 @@ class ForkServer(Server):
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
-        """Have the program `code` answer calls that come by a socket; raises `SandboxError` if that fails."""
+        """Start the program `code` to answer calls on a socket; raises `SandboxError` if that fails."""
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
@@ -214,8 +214,8 @@ class ForkServer(Server):
             raise SandboxError(f"the fork-server died: {error}") from error
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
-        """End the program that answers calls and return how it ended: `ok` if only by this request."""
-        # A process that ends closes its files before its parent can learn why it ended.
+        """End the program that answers calls and return its result: `ok` if only this request ended it."""
+        # A process that ends closes its files before its parent can collect its status.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)
         log = os.pread(self._descriptors[2], limits.log_bytes, 0)
@@ -225,7 +225,7 @@ class ForkServer(Server):
         return judge_serving(ChildReport(**json.loads(message)), log, limits, self._settings.level)
 
     def _prepare(self, payload: bytes) -> None:
-        """Have a fork-server that is not too old, for the next program."""
+        """Start or recycle the fork-server if necessary, and write the payload."""
         if self._evaluations >= RECYCLE_AFTER:
             self.stop()
         if self._process is None:
@@ -243,7 +243,6 @@ class ForkServer(Server):
 
 
 def _is_hung_up(connection: socket.socket) -> bool:
-    """Return whether the other end of a socket is closed."""
     poll = select.poll()
     poll.register(connection, 0)
     return bool(poll.poll(0))

@@ -1,9 +1,9 @@
 """LiveCodeBench: JSON Lines with question_content, starter_code and lists of public and private tests.
 
 The format is that of github.com/LiveCodeBench/LiveCodeBench, code generation (arXiv 2403.07974). Tests of
-type `functional` hold one JSON argument a line and a JSON result, with the function's name in `metadata`;
-those of type `stdin` become a function from what is read to what is printed. Private tests are base64 of zlib
-of a pickled JSON text: the unpickler here refuses to look up any name, so that it can run nothing.
+type `functional` have one JSON argument per line and a JSON result, with the function's name in `metadata`;
+those of type `stdin` become a function from standard input to standard output. Private tests are pickled JSON
+text, zlib-compressed, in base64: the unpickler here refuses every name, so that it cannot run code.
 """
 
 import ast
@@ -34,14 +34,14 @@ from evovpo.problem.importers.tasks import (
 from evovpo.types import Json
 
 _MOST_BYTES = 256 << 20
-"""Of the private tests of a task, decompressed; it keeps a small file from filling the memory."""
+"""Maximum decompressed size of a task's private tests, against decompression bombs."""
 _MOST_DIGITS = 40
-"""The sandbox takes no longer whole number as an output."""
+"""Maximum digits of an integer: the sandbox rejects longer ones in outputs."""
 _Cases = list[dict[str, Any]]
 
 
 def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | SkippedTask]:
-    """Return the first `limit` tasks of a file; raises `ProblemError` for a file of another kind."""
+    """Return the first `limit` tasks of a file; raises `ProblemError` for a file in another format."""
     loaded: list[ImportedTask | SkippedTask] = []
     for number, value in enumerate(islice(read_values(path), limit), start=1):
         record = checked_record(value, LiveCodeBenchRecord, f"{path}: record {number}")
@@ -55,7 +55,7 @@ def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | Skip
 
 
 class LiveCodeBenchRecord(BaseModel, strict=True):
-    """The fields that are read of a record; others are ignored."""
+    """The fields read from a record; all others are ignored."""
 
     question_id: Any
     question_content: str
@@ -71,7 +71,7 @@ class LiveCodeBenchRecord(BaseModel, strict=True):
         return f"{self.platform or 'LiveCodeBench'}/{self.question_id}"
 
     def task(self) -> ImportedTask:
-        """Return what the record says; raises `UnusableTaskError` where it cannot be used."""
+        """Return the task of this record; raises `UnusableTaskError` if it cannot be used."""
         cases = [
             case
             for field in ("public_test_cases", "private_test_cases")
@@ -129,7 +129,7 @@ class LiveCodeBenchRecord(BaseModel, strict=True):
 
 
 def _value(text: str) -> Json:
-    """Return a JSON value; raises `ValueError` for text that is none, above all for numbers too large."""
+    """Return a JSON value; raises `ValueError` for invalid text, including numbers that are too large."""
     value: Json = json.loads(text, parse_int=_whole_number)
     json.dumps(value, allow_nan=False)
     return value
@@ -142,7 +142,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
-    """Return the parameters of a method whose body the starter code leaves open, without self."""
+    """Return the parameters, without self, of the method that the starter code leaves unimplemented."""
     for body in ("        pass", "    pass"):
         try:
             tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
@@ -155,7 +155,7 @@ def _parameters(starter: str, entry: str) -> tuple[str, ...]:
 
 
 def _cases(value: object, where: str) -> _Cases:
-    """Return a list of tests, from JSON or from the form of the private ones; raises `ProblemError`."""
+    """Return a list of tests from JSON or from the private-test encoding; raises `ProblemError`."""
     found = value
     if isinstance(value, str):
         try:
@@ -173,7 +173,7 @@ def _cases(value: object, where: str) -> _Cases:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Makes texts, numbers, lists and dictionaries; anything else needs a name, and names are refused."""
+    """Unpickles only text, numbers, lists and dictionaries; anything else needs a name, which is refused."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")
@@ -183,7 +183,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _unpacked(text: str, where: str) -> object:
-    """Return what was pickled, compressed and written as base64; raises `ProblemError`, and runs nothing."""
+    """Decode, decompress and unpickle private tests without running code; raises `ProblemError`."""
     try:
         stream = zlib.decompressobj()
         data = stream.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)

@@ -15,11 +15,11 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""More tests than this are dealt out to as many components (see `evovpo/analysis/grouping.py` for why)."""
+"""Maximum number of components; more tests share components (see `evovpo/analysis/grouping.py` for why)."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
-"""From this number of tests by example on, every fourth is held out."""
+"""Every fourth test of a by-example problem is held out if it has at least this many tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
-"""For all tests of a task together: what the benchmarks allow for a task or less."""
+"""Limits for all tests of a task together: at most what the benchmarks allow for a task."""
 
 
 class TaskImport(NamedTuple):
@@ -30,17 +30,17 @@ class TaskImport(NamedTuple):
     tests: int
     heldout: int
     left_out: Counter[str]
-    """Tests of written tasks that could not be used, by reason."""
+    """Number of unusable tests of written tasks, by reason."""
 
 
 def check_empty(out: Path) -> None:
-    """Raise `ProblemError` unless `out` is an empty folder or nothing."""
+    """Raise `ProblemError` unless `out` is an empty folder or does not exist."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
 
 
 def _held_out(task: ImportedTask) -> ImportedTask:
-    """Return the task with some of its tests held out; a problem with a scorer has no held-out rows."""
+    """Return the task with some tests held out; a task with a scorer gets no held-out rows."""
     if task.compares_words or len(task.tests) < FEWEST_TO_HOLD_OUT:
         return task
     chosen = range(HELDOUT_EVERY - 1, len(task.tests), HELDOUT_EVERY)
@@ -51,7 +51,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write one problem: by example, or with a scorer where words of texts are compared."""
+    """Write one problem: with a scorer if outputs are compared word by word, else by example."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
@@ -90,25 +90,25 @@ def write_problem(folder: Path, task: ImportedTask) -> None:
 
 
 def folder_name(task: str) -> str:
-    """Return what the folder of a task is called, unless another one is called so."""
+    """Return the default folder name of a task."""
     return re.sub(r"[^a-z0-9]+", "-", task.lower()).strip("-") or "task"
 
 
 def dealt(count: int) -> list[list[int]]:
-    """Return the indices of `count` tests dealt out evenly, one after the other, to at most 16 hands."""
+    """Return the indices of `count` tests, distributed round-robin to at most 16 components."""
     hands = min(count, MOST_COMPONENTS)
     return [list(range(hand, count, hands)) for hand in range(hands)]
 
 
 def _listed(rows: Iterable[dict[str, object]]) -> str:
-    """Return a JSON list, each row on a line of its own."""
+    """Return a JSON list with one row per line."""
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
 
 
 def write_suite(loaded: Sequence[ImportedTask | SkippedTask], name: str, out: Path) -> TaskImport:
-    """Write a problem folder for each task that can be used, and `suite.toml`, to a new or empty folder.
+    """Write a problem folder for each usable task, and `suite.toml`, to a new or empty folder.
 
-    Raises `ProblemError`, having written nothing, for a folder in use and where no task can be used.
+    Raises `ProblemError`, before writing anything, if the folder is not empty or no task is usable.
     """
     check_empty(out)
     kept = [_held_out(task) for task in loaded if isinstance(task, ImportedTask)]

@@ -1,7 +1,7 @@
-"""Rewards of an imported task: the share of each objective's tests whose output is right.
+"""Rewards of an imported task: for each objective, the share of its tests with the right output.
 
-`data/tests.json` lists the tests: arguments, the expected text, and the objective of each. `evovpo
-import-tasks` copies this file, which needs only the standard library, into problem folders.
+`data/tests.json` lists the tests: arguments, expected text and objective. `evovpo import-tasks` copies this
+file, which needs only the standard library, into problem folders.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 per_case = True
-"""A test on which a program raises counts as wrong, and the others go on."""
+"""A test on which a program raises counts as wrong, and the other tests still run."""
 
 
 def cases() -> list[list[Any]]:
@@ -19,7 +19,7 @@ def cases() -> list[list[Any]]:
 
 
 def score(outputs: list[Any]) -> dict[str, float]:
-    """Return for each objective the share of its tests that are right."""
+    """Return the share of right outputs for each objective."""
     right: dict[str, list[bool]] = {}
     for test, output in zip(_tests(), outputs, strict=True):
         right.setdefault(test["objective"], []).append(same_words(output, test["expected"]))
@@ -27,7 +27,7 @@ def score(outputs: list[Any]) -> dict[str, float]:
 
 
 def same_words(output: Any, expected: str) -> bool:
-    """True for a text with the same words on the same lines, blank lines at the end aside."""
+    """True for text with the same words on the same lines, ignoring trailing blank lines."""
     if not isinstance(output, str):
         return False
     ours, theirs = (text.rstrip().split("\n") for text in (output, expected))
@@ -44,7 +44,7 @@ def _tests() -> list[dict[str, Any]]:
 
 
 def _same_word(one: str, other: str) -> bool:
-    """True for equal words, and for the same number written otherwise: 1.50 and 1.5."""
+    """True for equal words, and for equal numbers in different notation: 1.50 and 1.5."""
     if one == other:
         return True
     try:

@@ -1,7 +1,7 @@
 """Reads and writes CSV tables and runs a function on their rows, with Python's standard library only.
 
-`evovpo show --out` writes this text below a program, which then runs without evovpo. What is defined here
-begins with `table_`, a prefix that no program uses.
+`evovpo show --out` appends this text to a program, which then runs without evovpo. All names defined here
+start with `table_`, a prefix that no program uses.
 """
 
 import builtins
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def table_names(columns: Iterable[str]) -> dict[str, str]:
-    """Return the columns by parameter names, none of which is a keyword or hides something built in."""
+    """Return the columns by parameter name; no parameter name is a keyword or hides a builtin."""
     names: dict[str, str] = {}
     for number, column in enumerate(columns, start=1):
         name = re.sub(r"\W+", "_", column.lower()).strip("_")
@@ -29,12 +29,12 @@ def table_names(columns: Iterable[str]) -> dict[str, str]:
 
 
 def table_mark(head: str) -> str:
-    """Return what splits the first line of a table most: comma, semicolon, tab or bar."""
+    """Return the separator that splits the first line most: comma, semicolon, tab or bar."""
     return max(",;\t|", key=lambda mark: len(next(csv.reader([head], delimiter=mark), ())))
 
 
 def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of a CSV file, or of its text, by column, and its separator. Raises `ValueError`."""
+    """Return the rows of a CSV file or text, as dictionaries, and its separator. Raises `ValueError`."""
     if text is None:
         with open(path, "rb") as file:
             data = file.read()
@@ -73,7 +73,7 @@ def table_read(path: str, text: str | None = None) -> tuple[list[dict[str, Any]]
 
 
 def table_value(cell: Any) -> Any:
-    """Return what a cell says in JSON, None if it is empty, and what is no JSON as it is."""
+    """Return the value of a cell: None if empty, parsed if it is JSON, else the text itself."""
     try:
         return None if cell == "" else json.loads(cell)
     except (TypeError, ValueError):
@@ -81,7 +81,7 @@ def table_value(cell: Any) -> Any:
 
 
 def table_arguments(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return for each row the values of parameters: read as JSON where they are no text."""
+    """Return the argument list of each row, parsed as JSON except for text parameters."""
     columns = table_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -97,7 +97,7 @@ def table_arguments(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bo
 
 
 def table_write(file: Any, rows: Sequence[Mapping[str, Any]], mark: str) -> None:
-    """Write rows as CSV: None as an empty cell, values that are no text as JSON."""
+    """Write rows as CSV: None as an empty cell, other non-text values as JSON."""
     writer = csv.writer(file, delimiter=mark, lineterminator="\n")
     writer.writerow(rows[0])
     for row in rows:
@@ -105,15 +105,13 @@ def table_write(file: Any, rows: Sequence[Mapping[str, Any]], mark: str) -> None
 
 
 def table_cell(value: Any) -> Any:
-    """Return a value for a cell of CSV: before what a sheet would take for a formula stands an apostrophe."""
+    """Return a value for a CSV cell, with an apostrophe before text that a spreadsheet reads as a formula."""
     is_formula = isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d\s.,()/%eE-]*$)", value)
     return f"'{value}" if is_formula else value
 
 
 def table_main(function: Callable[..., Any], are_text: Mapping[str, bool], column: str) -> None:
-    """Fill the empty cells of a column, perhaps a new one, of the CSV file named first; write it to the
-    second.
-    """
+    """Fill the empty cells of a column, which may be new, in the first CSV file; write to the second."""
     if len(sys.argv) not in (2, 3):
         sys.exit(f"usage: python {sys.argv[0]} DATA.csv [OUT.csv]")
     failed = 0

@@ -1,4 +1,4 @@
-"""Turns a table (CSV, Excel, JSON Lines) into a task: one column is the output, the others are inputs."""
+"""Converts a table (CSV, Excel, JSON Lines) to a task: one column is the output, the others are inputs."""
 
 import csv
 import inspect
@@ -33,7 +33,7 @@ from evovpo.types import Problem, Program, content_id
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
-"""Of a sheet, from its corner to its farthest cell, and of all that its file holds."""
+"""Maximum cells of a sheet, from its corner to its farthest cell, and maximum size of its unpacked file."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
@@ -80,9 +80,9 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write the rows of `table`, of which columns are `changed`, in the form that `out` names, else its own.
+    """Write the rows of `table`, with `changed` columns, in the format of `out`, else in that of `table`.
 
-    CSV keeps its separator, a sheet its other cells; nothing becomes a formula. Raises `ProblemError`.
+    CSV keeps its separator, a sheet its other cells; no value becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -111,15 +111,15 @@ def write_rows(
 
 
 def is_table(name: str | Path) -> bool:
-    """True for the name of a file that is a table."""
+    """True for the file name of a table."""
     return Path(name).suffix.lower() in TABLES
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task of the column `output` (default: the last), and how the rows of the table were used.
+    """Return the task of the column `output` (default: the last), and a text on how the rows are used.
 
-    Programs get `inputs` (default: all other columns). Distinct rows are shuffled with seed 0; the first ones
-    of each form are trained on, the next ones held out. Raises `ProblemError`.
+    Programs get `inputs` (default: all other columns). Distinct rows are shuffled with seed 0; the first rows
+    of each form are for training, the next are held out. Raises `ProblemError`.
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
@@ -139,7 +139,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     }
     entry = next(name for name, column in columns.items() if column == wanted)
     parameters = [name for name in columns if name != entry and (not inputs or columns[name] in inputs)]
-    # A cell of CSV is a value only where what is wanted is one too, no copy of digits, and some input is one.
+    # Read CSV cells as JSON only if the outputs and some input are values, and outputs do not copy digits.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
     arguments = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
@@ -175,12 +175,12 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return what values look like: words as `a`, digits as `0`, all else as it is."""
+    """Return the pattern of values: words as `a`, digits as `0`, everything else unchanged."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the rows, from 1, without `column` of each form that no example has, by inputs of the first."""
+    """Return the rows, from 1, with empty `column` in each form without example, by the first inputs."""
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
     arguments = table_arguments(rows, texts_of(problem))
@@ -194,9 +194,9 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
 def write_table(
     path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
 ) -> tuple[Path, str]:
-    """Write the problem of a table, as `table_task` makes it; return its folder, and how the rows were used.
+    """Write the problem of a table as in `table_task`; return its folder and a text on the use of the rows.
 
-    Without `folder` it is one in `evovpo-out` for this table and task, used again if it is there. Raises
+    The default folder is one in `evovpo-out` for this table and task, reused if it exists. Raises
     `ProblemError`.
     """
     task, said = table_task(path, output, inputs)
@@ -211,7 +211,7 @@ def write_table(
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:
-    """Return for each parameter whether it is a text in all examples, of which there are some."""
+    """Return for each parameter whether it is text in all examples; false without examples."""
     return {
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)
@@ -219,7 +219,7 @@ def texts_of(problem: Problem) -> dict[str, bool]:
 
 
 def script(problem: Problem, program: Program) -> str:
-    """Return a program as a file that runs alone, on a CSV file; one that is no function as it is."""
+    """Return a program as a stand-alone script for a CSV file; one without an entry function unchanged."""
     if not problem.entry or problem.evaluator is not None:
         return program.source
     main = f"table_main({problem.entry}, {texts_of(problem)!r}, {problem.entry!r})"

@@ -1,4 +1,4 @@
-"""Imported tasks with their tests, and records of a file: JSON Lines or one JSON list, plain or gzip."""
+"""Imported tasks with their tests, and readers for JSON Lines or one JSON list, plain or gzip."""
 
 import ast
 import gzip
@@ -15,12 +15,12 @@ from evovpo.errors import ProblemError
 from evovpo.types import Json
 
 LONGEST_TEST = 200_000
-"""Characters of one test as JSON; longer ones are left out, they would cost more to pass on than to run."""
+"""Maximum characters of one test as JSON; longer tests, costlier to transfer than to run, are left out."""
 _GZIP = b"\x1f\x8b"
 
 
 class Case(NamedTuple):
-    """One call of the function, and what it should return."""
+    """One call of the function, with its expected result."""
 
     arguments: tuple[Json, ...]
     expected: Json
@@ -30,21 +30,21 @@ class ImportedTask(NamedTuple):
     """One task of a benchmark."""
 
     name: str
-    """As the file calls it, for example `atcoder/abc301_a`."""
+    """Name in the file, for example `atcoder/abc301_a`."""
     statement: str
     entry: str
     parameters: tuple[str, ...]
     seed: str
-    """A program that runs and is not right."""
+    """A program that runs but is not right."""
     tests: Sequence[Case]
     heldout: Sequence[Case] = ()
-    """For reports only."""
+    """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
-    """For each test of the file that is not among them, why."""
+    """Reason for each test of the file that was left out."""
     date: str = ""
-    """When it was published, as YYYY-MM-DD and what follows; empty where the file does not say."""
+    """Publication date that begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False
-    """True if outputs are texts, right if they have the same words on each line (`score.same_words`)."""
+    """True if outputs are text, and right if they have the same words on each line (`score.same_words`)."""
 
 
 class SkippedTask(NamedTuple):
@@ -62,7 +62,7 @@ def parse(source: str) -> ast.Module:
     """Return the syntax tree of Python code; raises `UnusableTaskError`."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # escapes in others' texts are nobody's concern here
+            warnings.simplefilter("ignore")  # ignore invalid escapes in imported code
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnusableTaskError(f"no Python: {error}") from error
@@ -71,8 +71,8 @@ def parse(source: str) -> ast.Module:
 def usable(task: ImportedTask) -> ImportedTask:
     """Return a task without repeated and overlong tests.
 
-    Raises `UnusableTaskError` if none is left, if two contradict each other, and if a program that returns
-    nothing passes them.
+    Raises `UnusableTaskError` if no test is left, if two tests contradict each other, or if a program that
+    returns nothing passes them.
     """
     reasons = list(task.left_out)
     seen: dict[str, Case] = {}
@@ -109,7 +109,7 @@ def read_values(path: Path) -> Iterator[object]:
 
 
 def checked_record(value: object, kind: type[Model], where: str) -> Model:
-    """Return a value as a record of this kind; raises `ProblemError` naming the field that is wrong."""
+    """Return a value as a record of type `kind`; raises `ProblemError` that names the invalid field."""
     if not isinstance(value, dict):
         raise ProblemError(f"{where}: expected an object, found {value!r:.60}; is it the right file?")
     try:
@@ -129,7 +129,7 @@ def checked_record(value: object, kind: type[Model], where: str) -> Model:
 
 
 def parsed(text: str, where: str) -> Any:
-    """Return a JSON value; raises `ProblemError` saying where it is wrong."""
+    """Parse JSON text; raises `ProblemError` with the location (`where`)."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -137,7 +137,7 @@ def parsed(text: str, where: str) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, decompressed if it is compressed; raises `ProblemError`."""
+    """Yield the lines of a file, plain or gzip; raises `ProblemError`."""
     try:
         with path.open("rb") as file:
             is_packed = file.read(2) == _GZIP

@@ -1,1 +1,1 @@
-"""OpenEvolve projects as problems: directories, metrics, configuration files and checkpoints, unmodified."""
+"""Unmodified OpenEvolve projects as problems: directories, metrics, configuration files and checkpoints."""

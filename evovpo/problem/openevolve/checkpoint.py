@@ -1,4 +1,4 @@
-"""Reads an OpenEvolve checkpoint; nothing is run, and damaged files are skipped and named."""
+"""Reads an OpenEvolve checkpoint without running code; damaged files are skipped and reported."""
 
 import errno
 import json
@@ -12,17 +12,17 @@ from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-"""Numbers that its writer lets through and JSON does not know, as text."""
+"""Text for the non-finite numbers in OpenEvolve's files, which JSON does not allow."""
 
 
 _LAST_SECOND = 253402300799.0
-"""Of the year 9999, the last that a date can be of."""
+"""Timestamp of the end of the year 9999, the maximum of a date."""
 _MOST_ISLANDS = 10_000
 _USUAL_FOLDERS = ("checkpoints", "openevolve_output", "output", "")
 
 
 def _else(default: object) -> pydantic.WrapValidator:
-    """Return what makes a field `default` where a file has something of another type there."""
+    """Return a validator that replaces a value of the wrong type by `default`."""
 
     def validated(value: object, validate: pydantic.ValidatorFunctionWrapHandler) -> object:
         try:
@@ -56,7 +56,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
         tuple[tuple[str, Any], ...],
         pydantic.BeforeValidator(lambda value: tuple(value.items()) if isinstance(value, dict) else ()),
     ] = ()
-    """Not finite numbers as text."""
+    """Metrics, with non-finite numbers as text."""
     artifacts: Annotated[tuple[tuple[str, str], ...], pydantic.BeforeValidator(_artifacts)] = pydantic.Field(
         (), alias="artifacts_json"
     )
@@ -65,7 +65,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def status(self) -> Status:
-        """How judging it ended, as far as its metrics say."""
+        """Outcome of its evaluation, inferred from its metrics."""
         if dict(self.metrics).get("timeout") is True:
             return Status.TIMEOUT
         is_scored = any(name != "error" and type(value) in (int, float) for name, value in self.metrics)
@@ -73,25 +73,25 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def is_copy(self) -> bool:
-        """True for a migrant: the copy of a program of another island."""
+        """True for a migrant: a copy of a program from another island."""
         return self.metadata.get("migrant") is True
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The prompt that it came from; empty where the checkpoint has none."""
+        """The prompt that produced it; empty if the checkpoint has none."""
         asked = self._template()
         roles = (role for role in ("system", "user") if isinstance(asked.get(role), str) and asked[role])
         return tuple(Message(role, asked[role]) for role in roles)
 
     @property
     def response(self) -> str:
-        """The model's answer, or empty."""
+        """The model's answer; empty if there is none."""
         responses = self._template().get("responses")
         first = responses[0] if isinstance(responses, list) and responses else ""
         return first if isinstance(first, str) else ""
 
     def _template(self) -> dict[str, Any]:
-        """Return what was asked and answered under the first template that made a program."""
+        """Return prompt and answer of the first template with a user message."""
         templates = (value for value in self.prompts.values() if isinstance(value, dict))
         return next((value for value in templates if isinstance(value.get("user"), str)), {})
 
@@ -101,16 +101,16 @@ class Checkpoint(NamedTuple):
 
     folder: Path
     name: str
-    """Of the folder that OpenEvolve ran for, as far as the path tells."""
+    """Name of the OpenEvolve project, inferred from the path."""
     programs: tuple[CheckpointProgram, ...]
     """Oldest first, each after its parent."""
     suffix: str
     faults: tuple[str, ...]
-    """Files that were left out, each with why."""
+    """Skipped files, each with the reason."""
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint in the folder `path`, or the latest one below it. Raises `ProblemError`."""
+    """Return the checkpoint in folder `path`, or the latest one below it. Raises `ProblemError`."""
     folder = _checkpoint_folder(path)
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}
@@ -149,12 +149,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs oldest first, each after its parent: a migrant says iteration 0, whenever it moved."""
+    """Return programs oldest first, each after its parent: migrants always have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []
     while waiting:
-        # In a circle, which OpenEvolve does not write, the oldest comes before its parent.
+        # In a cycle, which OpenEvolve does not write, the oldest comes before its parent.
         place = next((place for place, item in enumerate(waiting) if item.parent not in missing), 0)
         found.append(waiting.pop(place))
         missing.discard(found[-1].id)
@@ -162,7 +162,7 @@ def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]
 
 
 def _checkpoint_folder(path: Path) -> Path:
-    """Return the checkpoint that is meant: the folder itself, or the latest in an output folder."""
+    """Return the checkpoint folder: `path` itself, or the latest checkpoint in an output folder."""
     if (path / "programs").is_dir():
         return path.resolve()
     found = [

@@ -1,4 +1,4 @@
-"""Evaluates programs with an OpenEvolve evaluator, which imports the candidate itself, in the sandbox."""
+"""Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports the candidate itself."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ from evovpo.sandbox.openings import read_openings
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
-"""Longest error text, artifacts and printed output in a feedback."""
+"""Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
-"""How the sandbox writes such numbers; the faults of the metrics name them already."""
+"""Text for non-finite numbers from the sandbox; the faults of the metrics already name them."""
 _EVERY_STAGE = -1e308
 
 
@@ -30,11 +30,11 @@ class OpenEvolveEvaluator:
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """What `evaluate` is given by name beside the path of the program."""
+    """Keyword arguments of `evaluate`, in addition to the program path."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of how programs are run, as far as some were."""
+        """Remarks for the user on how programs are run, once some were."""
         return self.sandbox.remarks
 
     @property
@@ -43,11 +43,11 @@ class OpenEvolveEvaluator:
         return self.problem.evaluator
 
     def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
-        """Return the judgement of `program`: its raw metrics, and the vector that they make.
+        """Return the evaluation of `program`: its raw metrics and its reward vector.
 
-        With `every_stage` there are no thresholds. A metric that is missing or no finite number has component
-        0. A fault of the candidate or of the evaluator gives the zero vector; one of the sandbox gives status
-        `sandbox_error` and no rewards: the caller may try again.
+        `every_stage` disables the thresholds. A missing or non-finite metric has reward component 0. A fault
+        of the candidate or of the evaluator gives the zero vector; a sandbox fault gives status
+        `sandbox_error` and no rewards, and the caller may try again.
         """
         problem, thresholds = self.problem, self._folder.thresholds
         if every_stage:
@@ -58,7 +58,7 @@ class OpenEvolveEvaluator:
         else:
             answer = self.sandbox.run(replace(job, arguments=self.arguments), problem.limits)
         vector, faults = read_rewards(self._folder, dict(answer.metrics))
-        if 0 < answer.stopped <= len(thresholds):  # what later stages measure is missing for that reason
+        if 0 < answer.stopped <= len(thresholds):  # metrics of later stages are missing for that reason
             score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
             faults = (
                 f"stopped at stage {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
@@ -77,11 +77,11 @@ class OpenEvolveEvaluator:
         )
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return nothing: such problems have no held-out rows."""
+        """Return an empty tuple: OpenEvolve problems have no held-out rows."""
         return ()
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
-        """Return the feedback for a model besides the numbers, each part cut to size; untrusted text."""
+        """Return the textual feedback for a model, each part truncated; untrusted text."""
         detail = capped(answer.detail, MESSAGE_CHARACTERS)
         parts = [f"{answer.status}: {detail}" if detail else str(answer.status)]
         if answer.status is Status.OK:
@@ -98,10 +98,10 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return what the sandbox is to run: the stages if there are thresholds, else `evaluate`.
+    """Return the job for the sandbox: the stages if there are thresholds, else `evaluate`.
 
-    None for a program that should be a folder and is not one. No file beside the evaluator has the name of
-    the program's file, because evaluators import it by name.
+    None if the program should be a folder but is not a bundle. The program's file name is unique in the
+    evaluator's folder, because evaluators import it by name.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -117,9 +117,9 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 
 @contextlib.contextmanager
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
-    """Give a started evaluator for `problem`; programs cannot read the store.
+    """Yield a started evaluator for `problem`; programs cannot read the store.
 
-    Raises `ProblemError` without a folder, `ConfigError` for what cannot be opened, and `SandboxError`.
+    Raises `ProblemError` without a folder, `ConfigError` for invalid permissions, and `SandboxError`.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")

@@ -1,4 +1,4 @@
-"""Finds the evaluator and the initial program in the folder of an OpenEvolve project; nothing is run."""
+"""Finds the evaluator and the initial program in an OpenEvolve project folder, without running code."""
 
 import hashlib
 import itertools
@@ -18,12 +18,12 @@ _CONFIGS = ("config.yaml", "config.yml")
 _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
-"""Suffixes of files that are named like an initial program but are not one."""
+"""Suffixes of files that are not programs even if named like an initial program."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-"""What a folder with results of a run holds, whatever its name."""
+"""A file that identifies the output folder of a run, whatever its name."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
-"""Of files that runs leave behind or that are for people: they do not make a project another one."""
+"""Suffixes of run outputs and of files for people, which do not change the identity of a project."""
 _MOST_BUNDLED_FILES = 200
 
 
@@ -33,7 +33,7 @@ class Project(NamedTuple):
     folder: Path
     evaluator: str
     stages: tuple[str, ...]
-    """Its cascade functions, in order and without a gap; empty where it has `evaluate` alone."""
+    """Cascade functions, in order and without gaps; empty if there is only `evaluate`."""
     has_evaluate: bool
     initial: Program
     suffix: str
@@ -43,9 +43,7 @@ class Project(NamedTuple):
 
 
 def is_project(path: Path) -> bool:
-    """True for a file that can be an evaluator, and for a folder that looks like a project without
-    `problem.toml`.
-    """
+    """True for a possible evaluator file, and for a project folder without `problem.toml`."""
     if path.is_file():
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
     if not path.is_dir() or (path / "problem.toml").is_file():
@@ -54,13 +52,13 @@ def is_project(path: Path) -> bool:
 
 
 def own_settings(path: Path) -> Path | None:
-    """Return the YAML file of the project in the folder `path`, or around the evaluator file `path`."""
+    """Return the YAML file of the project in folder `path`, or in the folder of the evaluator `path`."""
     folder = (path.parent if path.is_file() else path).resolve()
     return next((folder / name for name in _CONFIGS if (folder / name).is_file()), None)
 
 
 def other_settings(path: Path) -> list[str]:
-    """Return the names of the YAML files of a project that has none of the usual name."""
+    """Return the names of all YAML files of a project, for a project without one of the usual names."""
     folder = path.parent if path.is_file() else path
     return sorted(
         str(file.relative_to(folder)) for part in ("", "configs/") for file in folder.glob(f"{part}*.y*ml")
@@ -68,10 +66,10 @@ def other_settings(path: Path) -> list[str]:
 
 
 def read_project(path: Path, initial_program: str | None = None) -> Project:
-    """Return the project in the folder `path`, or around the evaluator file `path`.
+    """Return the project in folder `path`, or in the folder of the evaluator file `path`.
 
-    `initial_program` is the file or folder of the initial program; None to look for one of the usual name.
-    Raises `ProblemError` where evaluator or initial program are missing, ambiguous or unreadable.
+    `initial_program` is the file or folder of the initial program; None to search by the usual names.
+    Raises `ProblemError` if the evaluator or the initial program is missing, ambiguous or unreadable.
     """
     folder = (path.parent if path.is_file() else path).resolve()
     evaluator = path.resolve() if path.is_file() else _the_evaluator(folder)
@@ -98,9 +96,9 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 
 
 def content_digest(project: Project) -> str:
-    """Return a hash over every file that the evaluator may read, wherever the folder lies.
+    """Return a hash of every file that the evaluator may read, regardless of the folder's path.
 
-    Left out are settings, which are hashed with the problem, and what runs and people leave behind.
+    Excluded are settings, which are hashed with the problem, and files left by runs or for people.
     """
     settings = (own_settings(project.folder), project.metrics)
     files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))
@@ -119,7 +117,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _evaluators(folder: Path) -> list[Path]:
-    """Return what can be the evaluator: the file of the usual name, else all that define `evaluate`."""
+    """Return candidate evaluator files: the one with the usual name, else all that define `evaluate`."""
     usual = folder / EVALUATOR
     if usual.is_file():
         return [usual]
@@ -150,13 +148,13 @@ def _the_evaluator(folder: Path) -> Path:
 
 
 def _signs(folder: Path) -> list[str]:
-    """Return the names in a folder that only an OpenEvolve project has next to its evaluator."""
+    """Return the names of files in a folder that are typical of an OpenEvolve project."""
     patterns = ("initial_program", "initial_program.*", "init_program.*", *_CONFIGS)
     return sorted({path.name for pattern in patterns for path in folder.glob(pattern)})
 
 
 def _defined(path: Path) -> frozenset[str] | None:
-    """Return the names that a Python file binds at its top level; None if it cannot be read or parsed."""
+    """Return the names bound at the top level of a Python file; None if it cannot be read or parsed."""
     try:
         return defined_names(path.read_bytes())
     except OSError:
@@ -164,7 +162,7 @@ def _defined(path: Path) -> frozenset[str] | None:
 
 
 def _initial(folder: Path, evaluator: str) -> Path:
-    """Return the initial program: the most usual kind of name decides, and one file must have it."""
+    """Return the initial program: exactly one match of the first name pattern that has any."""
     for pattern in ("initial_program.*", "init_program.*", "initial_program/", "initial_*.*"):
         there = [path for path in folder.glob(pattern) if path.is_dir() is pattern.endswith("/")]
         found = sorted(path for path in there if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)
@@ -203,7 +201,7 @@ def _program(path: Path) -> Program:
 
 def _text(path: Path) -> str:
     try:
-        # Not read_text: line ends are part of a program.
+        # Not read_text, which would change line endings.
         return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ProblemError(f"{path}: expected UTF-8 text ({error}); save the file as UTF-8") from error

@@ -1,4 +1,4 @@
-"""Maps each key of OpenEvolve's configuration to a setting, or to the reason why it has no effect."""
+"""Maps each key of OpenEvolve's configuration to a setting, or to the reason that it has no effect."""
 
 import math
 from collections.abc import Callable
@@ -7,12 +7,12 @@ from operator import attrgetter
 from typing import Any
 
 PROMPTS = "prompt.openevolve"
-"""The setting that has OpenEvolve make the prompts."""
+"""The setting that enables OpenEvolve's own prompts."""
 OFF_BY_NULL = (
     *("suggest_simplification_after_chars", "include_changes_under_chars"),
     *("concise_implementation_max_lines", "comprehensive_implementation_min_lines"),
 )
-"""Keys of `prompt` that an empty value switches off."""
+"""Keys of `prompt` that an empty value disables."""
 _NAMES = (
     *("num_top_programs", "num_diverse_programs", "template_dir", "use_template_stochasticity"),
     *("template_variations", "code_length_threshold"),
@@ -21,13 +21,13 @@ NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_
 
 
 def _elites(config: Any) -> int:
-    """An island's part of the archive, which they share there."""
+    """Return an island's share of the archive, which all islands share in OpenEvolve."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
 
 
 def _ways(config: Any) -> dict[str, float]:
-    """The shares at first: exploitation climbs, exploration explores, and the rest takes the other ways."""
+    """Return the initial shares: exploitation for `climb`, exploration for `explore`, the rest for others."""
     explores, climbs = float(config.database.exploration_ratio), float(config.database.exploitation_ratio)
     rest = max(0.0, 1.0 - explores - climbs)
     others = {"combine": 0.5 * rest, "repair": 0.3 * rest, "fresh": 0.2 * rest}
@@ -35,7 +35,7 @@ def _ways(config: Any) -> dict[str, float]:
 
 
 def _their_prompts(config: Any) -> dict[str, object] | None:
-    """What of `prompt` is not as usual, where it has templates; None where it has none."""
+    """Return the non-default values of `prompt` if it has templates, else None."""
     prompt = config.prompt
     if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
         return None
@@ -77,7 +77,7 @@ _SETTINGS = {
 }
 _VALUES: dict[str, Callable[[Any], object]] = {
     "prompt.style": lambda c: "diff" if c.diff_based_evolution else "rewrite",
-    # A negative patience there means: stop where a score is exactly the threshold.
+    # In OpenEvolve a negative patience means: stop when a score equals the threshold.
     "search.patience": lambda c: c.early_stopping_patience if c.early_stopping_patience > 0 else None,
     "proposer.attempts": lambda c: c.llm.retries + 1,
     PROMPTS: _their_prompts,
@@ -86,11 +86,11 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     "search.ways": _ways,
     "evaluator.thresholds": lambda c: _thresholds(c.evaluator),
 }
-"""Values that are not taken as they are there."""
+"""Settings whose value is converted instead of copied."""
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
     key: (setting, _VALUES.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
 }
-"""Key -> our setting, and its value from the loaded configuration."""
+"""Key -> our setting, and a function that reads its value from the loaded configuration."""
 _REASONS = {
     "every judgement is stored at once": "checkpoint_interval checkpoint_on_improvement",
     "every call, program and judgement is in the store": (
@@ -143,13 +143,13 @@ _REASONS = {
     "a run has one form of answer (prompt.style)": "full_rewrite_probability",
     "a feedback shows 2,000 characters of them": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
-"""Why keys have no effect here -> their names."""
+"""Reason that keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
 OF_ONE_MODEL = (*LEGACY_MODELS, "top_p", "reasoning_effort")
-"""Keys of `llm` that name models, or have a place only in the table of one."""
+"""Keys of `llm` that name models, or apply only in the table of a single model."""
 TOP_LEVEL_WORKERS = "parallel_evaluations"
 OF_MODEL = {
     "api_base": "base_url",
@@ -158,5 +158,5 @@ OF_MODEL = {
     "top_p": "top_p",
     "reasoning_effort": "extra",
 }
-"""Settings that each model can have: OpenEvolve's name, ours."""
+"""Settings of a single model: OpenEvolve's name -> ours."""
 NO_SETTING = "no setting of OpenEvolve's; it ignores it too"

@@ -45,20 +45,19 @@ class LoadedProject(NamedTuple):
 
     problem: Problem
     initial: Evaluation | None
-    """By all stages, whatever their thresholds; None where the store holds the problem already, so that
-    nothing had to be run."""
+    """Evaluation by all stages, ignoring thresholds; None if the store already has the problem."""
     remarks: tuple[str, ...]
-    """Doubtful things that do not stop a run, each with what to do."""
+    """Warnings that do not stop a run, each with advice."""
     config: Config
     settings: OpenEvolveSettings
-    """What its configuration file says, key by key."""
+    """Content of its configuration file, key by key."""
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
-    """True if the directory of a stored problem still is the one that its version was made from."""
+    """True if the directory of a stored problem still has the content that its version was made from."""
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
@@ -75,13 +74,13 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics that `metrics.toml` (or `evaluator.metrics`) declares; without any,
-    `combined_score` alone is searched for, as OpenEvolve does. Bounds that are not declared come from judging
-    the initial program once. `frozen` are stored problems, oldest first: the bounds of the first one with the
-    same files are used again, so that an evaluator whose numbers vary does not make a new problem each time.
+    The objectives are the metrics declared in `metrics.toml` (or `evaluator.metrics`); by default
+    `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from one evaluation of
+    the initial program. `frozen` are stored problems, oldest first: the bounds of the first one with the
+    same files are reused, so that an evaluator with noisy metrics does not create a new problem each time.
 
-    Raises `ProblemError` for a directory that cannot be used, `InitialProgramError` for an initial program
-    that fails or scores no number, and `SandboxError` if it cannot be run here.
+    Raises `ProblemError` for an invalid directory, `InitialProgramError` for an initial program that fails
+    or has no numeric metric, and `SandboxError` if it cannot be run here.
     """
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)
@@ -122,7 +121,7 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return what a version hashes besides the problem: files, declarations and settings that have a say."""
+    """Return the part of a version's hash beside the problem: files, declarations, relevant settings."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -136,7 +135,7 @@ def _content(project: Project, declared: dict[str, MetricDeclaration], config: C
 def _draft(
     project: Project, config: Config, settings: OpenEvolveSettings, left_out: tuple[str, ...] | None
 ) -> Problem:
-    """Return the problem before anything is known of its metrics: enough to judge a program."""
+    """Return the problem without its metrics, which is enough to evaluate a program."""
     wanted = config.evaluator
     thresholds = wanted.thresholds[: max(0, len(project.stages) - 1)]
     if not thresholds and not project.has_evaluate:
@@ -159,7 +158,7 @@ def _draft(
         seeds=(project.initial,),
         limits=Limits(
             wall_seconds=wanted.timeout_seconds,
-            # Of one process; threads count together, and the time limit ends the evaluation anyway.
+            # Per process, over all its threads; the wall-clock limit ends the evaluation anyway.
             cpu_seconds=int(4 * wanted.timeout_seconds) + 1,
             memory_mb=wanted.memory_mb,
             result_bytes=_RESULT_BYTES,
@@ -177,7 +176,7 @@ def _draft(
 def _with_metrics(
     draft: Problem, settings: OpenEvolveSettings, metrics: tuple[Metric, ...], content: tuple[str, ...]
 ) -> Problem:
-    """Return the problem with its objectives and its version: a hash over all that changes a judgement."""
+    """Return the problem with objectives and version, a hash of everything that changes an evaluation."""
     assert draft.evaluator is not None
     is_reward = draft.evaluator.left_out is None
     problem = dataclasses.replace(
@@ -190,12 +189,12 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the version that judgements by OpenEvolve itself are kept under, which no search takes over."""
+    """Return the version for evaluations by OpenEvolve itself, which no search reuses."""
     return content_id("imported", version)
 
 
 def _is_same(problem: Problem, content: tuple[str, ...], names: list[str]) -> bool:
-    """True if a stored problem, of a search or an import, has these files and no objectives but these."""
+    """True if a stored or imported problem has the same files and no other objectives."""
     found, version = {objective.name for objective in problem.objectives}, _version(problem, content)
     is_searched_so = found <= {*names} if names else problem.has_one_score
     return is_searched_so and problem.version in (version, imported_version(version))
@@ -205,7 +204,7 @@ def _version(problem: Problem, content: tuple[str, ...]) -> str:
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]
-    if not problem.has_one_score:  # so that older versions stay what they are
+    if not problem.has_one_score:  # to keep older versions unchanged
         del values["evaluator"]["left_out"]
     return content_id(json.dumps(values, sort_keys=True), *content)
 
@@ -241,7 +240,7 @@ def _what_it_lacks(initial: Evaluation, config: Config) -> str:
 
 
 def initial_fault(initial: Evaluation, config: Config) -> str:
-    """Return why the judgement of an initial program is none, and what to do; empty if it is one."""
+    """Return why an initial program failed, with advice; empty if it did not fail."""
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)

@@ -1,6 +1,6 @@
-"""Turns an evaluator's metrics into a reward vector in [0, 1].
+"""Converts an evaluator's metrics to a reward vector in [0, 1].
 
-Raw metrics are stored unchanged. `Problem.evaluator.metrics` says which metrics count, and their bounds.
+Raw metrics are stored unchanged. `Problem.evaluator.metrics` lists the metrics that count and their bounds.
 """
 
 import json
@@ -19,7 +19,7 @@ from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
-"""Distance of a soft reward to 0 and to 1, both of which it never reaches."""
+"""Minimum distance of a soft reward from 0 and from 1."""
 _COSTS = frozenset(
     (
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
@@ -28,14 +28,14 @@ _COSTS = frozenset(
         *("penalty", "penalties", "violation", "violations", "failures", "reversals", "changes"),
     )
 )
-"""Words in names of what is usually better when lower."""
+"""Words in metric names that suggest lower is better."""
 _MERITS = frozenset(
     (
         *("score", "reward", "fitness", "accuracy", "quality", "efficiency", "improvement", "speedup"),
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
     )
 )
-"""Words that reverse the direction of such a name again."""
+"""Words that reverse this direction again."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -45,10 +45,10 @@ class MetricDeclaration(Section):
     model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
-    """With `high`, or None: the bounds are learned."""
+    """Lower bound, declared together with `high`; None to learn both."""
     high: float | None = None
     lower_is_better: bool | None = None
-    """None where nothing is said of it; higher is better then."""
+    """None if not declared, which means that higher is better."""
     ignore: bool = False
 
     def check(self) -> None:
@@ -65,13 +65,13 @@ class MetricDeclaration(Section):
 
 
 def suggests_lower(name: str) -> bool:
-    """True if the words of a metric's name (`eval_time`, `maxError`) read like an error, a time or a cost."""
+    """True if a metric's name (`eval_time`, `maxError`) suggests an error, a time or a cost."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _COSTS) and not words & _MERITS
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:
-    """Return in words which way the measured value counts, and which values give which rewards."""
+    """Describe the direction of a metric and its mapping from values to rewards."""
     if not is_reward:
         return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
@@ -84,13 +84,13 @@ def describe(metric: Metric, is_reward: bool = True) -> str:
 
 
 def section_line(name: str) -> str:
-    """Return the line of a `metrics.toml` that begins what is said of a metric."""
+    """Return the section header of a metric in `metrics.toml`."""
     is_bare = name.isidentifier() and name.isascii()
     return f"[metrics.{name if is_bare else toml_value(name)}]"
 
 
 def reward(metric: Metric, value: float) -> float:
-    """Return the component in [0, 1] of a finite number; see `Metric`. Soft ones lie strictly between."""
+    """Return the reward of a finite number, in [0, 1] or, for a soft metric, in (0, 1); see `Metric`."""
     span = metric.high - metric.low
     if metric.is_soft:
         share = 0.5 + math.atan((value - metric.low) / span) / math.pi
@@ -101,7 +101,7 @@ def reward(metric: Metric, value: float) -> float:
 
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
-    """Return the vector that `metrics` give, 0 for one that is missing or not finite, and what is wrong."""
+    """Return the reward vector of `metrics`, 0 where missing or not finite, and a list of faults."""
     end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
@@ -117,12 +117,12 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 def learn(
     metrics: Mapping[str, Json], declared: Mapping[str, MetricDeclaration], left_out: Collection[str]
 ) -> tuple[Metric, ...]:
-    """Return the metrics that make the reward vector, from what the initial program scored; perhaps none.
+    """Return the metrics of the reward vector, from the scores of the initial program; possibly none.
 
-    They are those that are `declared`; one that the evaluator did not return needs bounds. Where none is, it
-    is `combined_score`, or the mean that stands for it. Bounds that nobody declared are soft: the initial
-    program has 1/2, and one span better gives 3/4. The span is its value, at least 0.001, and 1 where that is
-    0, which says nothing of the scale.
+    They are the `declared` metrics; one that the evaluator did not return needs bounds. If none is declared,
+    it is `combined_score`, or the mean that replaces it. Undeclared bounds are soft: the initial program has
+    reward 1/2, and a value better by one span has 3/4. The span is the absolute value of the initial
+    program's metric, at least 0.001, or 1 if that is 0.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -136,7 +136,7 @@ def learn(
 
 
 def objectives_of(declared: Mapping[str, MetricDeclaration]) -> list[str]:
-    """Return the names of the metrics that are declared as objectives."""
+    """Return the names of the metrics declared as objectives."""
     return [name for name, said in declared.items() if not said.ignore]
 
 
@@ -151,9 +151,9 @@ def _metric(name: str, value: float | None, said: MetricDeclaration) -> Metric:
 
 
 def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration], list[str]]:
-    """Return what a `metrics.toml` declares of metrics, and what it lists in `allow`; nothing without a file.
+    """Return the metrics declared in a `metrics.toml`, and its `allow` list; both empty without a file.
 
-    Raises `ProblemError` naming the file and all that is wrong.
+    Raises `ProblemError` that names the file and all errors.
     """
     data = {} if file is None else read_toml(Path(file), ProblemError)
     known = ["metrics", "allow"]
@@ -182,7 +182,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` that makes an objective of each number that counts, its direction guessed."""
+    """Return a `metrics.toml` that declares each counted metric as an objective, with guessed directions."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -190,11 +190,11 @@ def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
 
 
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
-    """Return a `metrics.toml` with bounds and directions for the numbers that programs scored.
+    """Return a `metrics.toml` with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better one lies a quarter of the way from there beyond the best value, but not beyond 0 where no value is:
-    errors and times do not get negative. A direction that nobody declared is guessed from the name.
+    better bound lies beyond the best value by 25 % of the distance between the two, but not beyond 0 unless
+    a value does: errors and times are never negative. Undeclared directions are guessed from the name.
     """
     lines = [
         "# Objectives of their own, with bounds from a run: worse end at the 5th percentile, better end 25 %",
@@ -222,7 +222,7 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
         better = best + (best - worse) / 4
         if best <= 0.0:
             better = min(better, 0.0)
-        low, high = sorted((sign * worse + 0.0, sign * better + 0.0))  # 0.0 makes no -0.0
+        low, high = sorted((sign * worse + 0.0, sign * better + 0.0))  # adding 0.0 avoids -0.0
         guess = "" if name in known else "  # guessed from the name"
         lines += ["", section_line(name), f"low = {low!r}", f"high = {high!r}"]
         lines.append(f"lower_is_better = {str(is_lower).lower()}{guess}")

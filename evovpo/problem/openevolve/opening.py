@@ -19,7 +19,7 @@ _USUAL: dict[str, dict[str, object]] = {
     "run": {"seed": 42},
     "prompt": {"enforce_blocks": False},
 }
-"""What is otherwise than for our own problems unless someone says so: OpenEvolve's defaults."""
+"""Defaults for OpenEvolve projects that differ from those for our own problems."""
 
 
 def open_project(
@@ -34,11 +34,11 @@ def open_project(
 ) -> LoadedProject:
     """Return the project at `path` as a problem, with its configuration.
 
-    Later ones win: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the directory; a path named
-    `none` reads none), `config_file`, `changes`. `frozen` gives the stored problems that `load_openevolve`
-    takes. Raises as that does, `ConfigError`, and `NotAllowedError` if `allow` and `evaluator.allow` do not
-    grant what the project asks for: openings in its `metrics.toml` and, for a run, the servers and keys in
-    its YAML.
+    Later sources override earlier ones: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the
+    directory; `none` reads no file), `config_file`, `changes`. `frozen` returns stored problems for
+    `load_openevolve`. Raises as that does, `ConfigError`, and `NotAllowedError` if `allow` and
+    `evaluator.allow` do not grant the permissions that the project requires: openings in its `metrics.toml`
+    and, for a run, the servers and keys in its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -60,7 +60,7 @@ def open_project(
         here = [word for word in found if not word.startswith(NOT_OPENINGS)]
         read_openings(here, project.folder, place)
         openings += here
-    if is_run and yaml is None:  # one that the user named is the user's own
+    if is_run and yaml is None:  # a file named by the user is trusted
         wanted += asked_for(config.changed(evaluator={"allow": ()}))
     require(f"the project {project.folder}", wanted, {*own, *allow, *asked_for(given)})
     words = read_openings(openings, project.folder).words
@@ -78,7 +78,7 @@ def open_project(
 
 
 def _with_own_models(settings: OpenEvolveSettings, given: Config) -> dict[str, object]:
-    """Return the base settings without the models, or addresses, in whose place the user gives others."""
+    """Return the base settings without models or server addresses that the user overrides."""
     models, values = settings.models, settings.values
     if given.proposer.model or given.models:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}

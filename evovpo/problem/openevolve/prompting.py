@@ -14,10 +14,10 @@ from evovpo.types import Message, Problem, PromptKind
 
 
 class OpenEvolvePrompts:
-    """A format that uses OpenEvolve's prompt when one answer is to improve one program.
+    """A prompt format that uses OpenEvolve's prompt for requests of one answer that improves one program.
 
-    Feedback and failed answers appear among its artifacts. Its placeholder `{changes}` is always "Unknown
-    changes", because evovpo does not store changes in its form.
+    Feedback and failed answers appear as artifacts. Its placeholder `{changes}` is always "Unknown changes",
+    because evovpo does not store changes in OpenEvolve's form.
     """
 
     ways: ClassVar[Mapping[str, float]] = {}

@@ -1,7 +1,7 @@
 """Converts OpenEvolve's YAML configuration to settings of evovpo.
 
-OpenEvolve's own loader reads the values, and ignores unknown keys, so all keys are checked here too. Secrets
-are neither stored nor shown.
+OpenEvolve's own loader reads the values but ignores unknown keys, so all keys are checked here too. Secrets
+are neither stored nor displayed.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from evovpo.types import Feature
 
 
 class Effect(StrEnum):
-    """The effect of a key."""
+    """Effect of a key."""
 
     MAPPED = "mapped"
     NONE = "without effect"
@@ -29,31 +29,31 @@ class Key(NamedTuple):
     """One key of a file and its effect."""
 
     name: str
-    """With its sections, for example `llm.models[].name`."""
+    """Name with sections, for example `llm.models[].name`."""
     effect: Effect
     remark: str
-    """The setting that it became, or why it has no effect."""
+    """Resulting setting, or the reason that the key has no effect."""
 
 
 class OpenEvolveSettings(NamedTuple):
-    """An OpenEvolve configuration as settings of evovpo."""
+    """An OpenEvolve configuration, converted to settings of evovpo."""
 
     values: dict[str, object]
-    """Setting such as `search.islands` -> value; only of keys that the file holds."""
+    """Setting such as `search.islands` -> value, only for keys in the file."""
     models: tuple[dict[str, object], ...]
-    """Tables of `[[models]]`, where the file names several models; else none."""
+    """Tables of `[[models]]` if the file names several models, else empty."""
     statement: str
-    """The system message: what a program is for. Empty where the file has none."""
+    """The system message, which states the task; empty if the file has none."""
     axes: tuple[tuple[str, int], ...]
-    """Names and bins of the feature dimensions that the file names."""
+    """Names and bins of the feature dimensions in the file."""
     keys: tuple[Key, ...]
 
     def base(self) -> dict[str, object]:
-        """Return values as sections with keys, and models as a list, as a configuration file has them."""
+        """Return values and models as the sections of a configuration file."""
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return how many keys have which effect, if any; `name` is the project as the user named it."""
+        """Return a line with the number of keys by effect, if any; `name` is the user's project name."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -61,14 +61,14 @@ class OpenEvolveSettings(NamedTuple):
         return [said] * bool(self.keys)
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return the grid axes: length of the source, rewards of objectives, any other metric as it is."""
+        """Return the grid axes: source length, rewards of objectives, raw values of other metrics."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)
 
 
 NO_SETTINGS = OpenEvolveSettings({}, (), "", (), ())
-"""Of a project without a configuration file."""
+"""Settings of a project without a configuration file."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_NODES = 100_000
@@ -76,7 +76,7 @@ _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 
 def read_settings(path: Path) -> OpenEvolveSettings:
-    """Return what the YAML file at `path` says. Raises `ConfigError` for a file that is not OpenEvolve's."""
+    """Return the settings in the YAML file `path`. Raises `ConfigError` if it is not OpenEvolve's format."""
     raw = _raw(path)
     loaded = _loaded(path, raw)
     models = _models(raw, loaded)
@@ -123,7 +123,7 @@ def read_settings(path: Path) -> OpenEvolveSettings:
         values["proposer.name"] = "openai"
     if models and not tables:
         values["proposer.model"] = models[0]["name"]
-    # "system_message" is the name of OpenEvolve's own default one.
+    # "system_message" is the name of OpenEvolve's default template.
     messages = (loaded.prompt.system_message, loaded.llm.system_message)
     own_text = (one for one in messages if isinstance(one, str) and one.strip() not in ("", "system_message"))
     return OpenEvolveSettings(
@@ -132,7 +132,7 @@ def read_settings(path: Path) -> OpenEvolveSettings:
 
 
 def _raw(path: Path) -> dict[str, Any]:
-    """Return the file as it is."""
+    """Return the parsed YAML, unconverted."""
     import yaml
     from openevolve.config import Config
 
@@ -158,7 +158,7 @@ def _raw(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return how many values a node of YAML is, what aliases repeat each time; very many in a circle."""
+    """Return the number of values in a YAML node, with aliases expanded; above the limit for a cycle."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())
@@ -168,10 +168,7 @@ def _size(node: Any, known: dict[int, int]) -> int:
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
-    """Return what OpenEvolve's own loader makes of the file, without empty values and keys to servers.
-
-    Raises `ConfigError` for what it refuses.
-    """
+    """Load the file with OpenEvolve's loader, without empty values and API keys; raises `ConfigError`."""
     from openevolve.config import Config
 
     for name in _SECTIONS:
@@ -183,10 +180,10 @@ def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
     llm = data.get("llm", {})
     for model in ("primary_model", "secondary_model"):
         if model not in llm:
-            llm.pop(f"{model}_weight", None)  # of no model
+            llm.pop(f"{model}_weight", None)  # weight without a model
     try:
         loaded = Config.from_dict(data)
-    except Exception as error:  # whatever its loader and its data classes raise is a fault of the file
+    except Exception as error:  # any exception of its loader means an invalid file
         raise ConfigError(f"{path}: OpenEvolve refuses this file: {_one_line(error)}; correct it") from error
     if loaded.prompt.template_dir is not None:
         folder = path.resolve().parent / loaded.prompt.template_dir
@@ -209,7 +206,7 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every key of the file with its value, sections and lists of sections taken apart."""
+    """Yield every key of the file with its value, flattening sections and lists of sections."""
     for key, inner in value.items():
         name = f"{prefix}{key}"
         if isinstance(inner, dict) and inner and name not in theirs.KNOWN:
@@ -222,7 +219,7 @@ def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _axes(raw: Mapping[str, Any], loaded: Any) -> tuple[tuple[str, int], ...]:
-    """Return the feature dimensions that the file itself names, each with its bins."""
+    """Return the feature dimensions set in the file itself, each with its number of bins."""
     if (raw.get("database") or {}).get("feature_dimensions") is None:
         return ()
     bins = loaded.database.feature_bins
@@ -237,11 +234,11 @@ def _one_line(error: BaseException) -> str:
 
 
 def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[dict[str, Any]]:
-    """Return a `[[models]]` table of each model's own settings; weights of like ones are added."""
+    """Return a `[[models]]` table for each model; weights of identical models are added."""
     shared = raw.get("llm") or {}
     entries = shared.get(kind) or shared.get("models") or []
     tables: dict[str, dict[str, Any]] = {}
-    for index, model in enumerate(getattr(loaded.llm, kind)):  # those of the list first, then the named two
+    for index, model in enumerate(getattr(loaded.llm, kind)):  # listed models first, then the two named ones
         entry = entries[index] if index < len(entries) else {}
         if not model.name or not model.weight:
             continue
@@ -262,7 +259,7 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
 
 
 def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
-    """Return the setting that names the models that judge programs; empty where none does."""
+    """Return the setting for the judging models; empty if there are none."""
     models = _models(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
     prompt = {"template_dir": loaded.prompt.template_dir}
     told = {"models": models, "weight": loaded.evaluator.llm_feedback_weight, "prompt": prompt}

@@ -1,8 +1,8 @@
-"""Compiled seccomp filters (`*.bpf`, classic BPF), and `build`, which makes them.
+"""Compiled seccomp filters (`*.bpf`, classic BPF), and `build`, which compiles them.
 
-`server` bounds the fork-server and all its children, `sealed` too and without opening files; `child` is added
-in each child, short because loading costs time. `whole` bounds an evaluator that imports its candidate;
-`outside` takes from it other processes, and `metadata` the owners, modes and times of files.
+`server` restricts the fork-server and all its children; `sealed` also forbids opening files; `child` is added
+in each child and short, to load fast. `whole` restricts an evaluator that imports its candidate;
+`outside` forbids it to act on other processes, and `metadata` to change owners, modes and times of files.
 """
 
 import platform
@@ -10,10 +10,10 @@ from pathlib import Path
 
 
 def filter_path(name: str, architecture: str) -> Path:
-    """Return where a filter of an architecture (as `platform.machine()`) is kept."""
+    """Return the path of a filter for an architecture, named as by `platform.machine()`."""
     return Path(__file__).with_name(f"{name}-{architecture}.bpf")
 
 
 def compiled_filter(name: str) -> str:
-    """Return a seccomp filter for this processor, in hexadecimal digits."""
+    """Return a seccomp filter for this processor, as hexadecimal digits."""
     return filter_path(name, platform.machine()).read_bytes().hex()

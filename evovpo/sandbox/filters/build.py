@@ -18,7 +18,7 @@ from evovpo.sandbox.forkserver.kernel import (
 )
 
 ARCHITECTURES = {"x86_64": seccomp.Arch.X86_64, "aarch64": seccomp.Arch.AARCH64}
-"""Names as `platform.machine()` gives them."""
+"""Architectures by their name in `platform.machine()`."""
 
 
 def _names(text: str) -> list[str]:
@@ -39,8 +39,8 @@ getrusage getrlimit sysinfo uname sched_yield sched_getaffinity sched_getparam s
 getpriority futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl restart_syscall
 getrandom umask exit exit_group chdir fchdir fallocate statfs fstatfs
 """)
-"""System calls allowed with any arguments. Not listed and so refused: everything that starts a
-program, connects, changes a file system or its metadata, or acts on other processes."""
+"""System calls allowed with any arguments. All others are refused, such as calls that start a program,
+connect, change a file system or its metadata, or act on other processes."""
 
 HOSTILE = _names("""
 ptrace process_vm_readv process_vm_writev process_madvise mount umount2 pivot_root chroot setns unshare bpf
@@ -49,13 +49,13 @@ add_key request_key userfaultfd open_by_handle_at name_to_handle_at move_pages m
 quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd mount_setattr
 fsopen fsmount move_mount open_tree
 """)
-"""System calls that no honest program makes: they end the process instead of failing."""
+"""System calls that no honest program makes: they kill the process instead of failing."""
 
 ABSENT = _names("clone3 openat2 memfd_create io_uring_setup")
-"""System calls answered with ENOSYS, so that libraries fall back to the older one that is checked."""
+"""System calls that fail with ENOSYS, so that libraries fall back to older calls, which are checked."""
 
 SERVER_ONLY = _names("wait4 recvmsg recvfrom sendmsg sendto fork")
-"""System calls that the fork-server needs and a candidate does not get."""
+"""System calls allowed for the fork-server but not for a candidate."""
 
 EVALUATION = _names("""
 fork vfork execve execveat wait4 waitid setsid setpgid pidfd_open kill tgkill
@@ -65,51 +65,51 @@ creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat 
 fadvise64 splice tee vmsplice fgetxattr flistxattr signalfd4 rt_sigsuspend mlock munlock
 landlock_restrict_self
 """)
-"""System calls that an evaluation needs on top of the harmless ones: it starts programs and writes to its
-private folder. Where is not for the filter to say. The last only takes rights away."""
+"""Additional system calls of an evaluation, which starts programs and writes to its private folder; the
+filter cannot restrict paths. The last call only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
-"""System calls that Landlock does not govern and that read attributes of any file: answered as by a file
-system that has none, which whoever copies files passes over. Nor is there inotify, which tells names."""
+"""System calls outside Landlock's control that read attributes of any file: they fail as on a file system
+without attributes, which copying tools ignore. inotify, which reveals names, is not allowed either."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
 """)
-"""System calls that change the owner, the mode or the times of a file."""
+"""System calls that change the owner, mode or times of a file."""
 
 OPEN_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CLONE_NEW_NAMESPACES = 0x7E020080
 IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
 """TCGETS, TIOCGWINSZ, FIOCLEX, FIONCLEX, FIONREAD."""
 FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
-"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. Not F_SETFL nor locks: status flags and locks
-live in the open file, which outlives the child, and would pass from one candidate to the next."""
+"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. Neither F_SETFL nor locks: status flags and locks
+belong to the open file, which outlives the child, and would leak from one candidate to the next."""
 FCNTL_EVALUATION = (4, 5, 6, 7, 36, 37, 38, 1031, 1032)
-"""Besides those: F_SETFL, locks and the size of pipes. Not F_SETOWN, which sends signals."""
+"""Additional commands of an evaluation: F_SETFL, locks and pipe sizes. Not F_SETOWN, which sends signals."""
 SOCKET_KIND = 0xF
-"""Bits of the type of a socket that say its kind."""
+"""Mask of the kind in a socket's type."""
 WORD = 0xFFFFFFFF
 PRCTL_SETUP = (1, 22)
-"""PR_SET_PDEATHSIG, PR_SET_SECCOMP: what a child still needs before its own filter is on."""
+"""PR_SET_PDEATHSIG, PR_SET_SECCOMP: needed by a child until its own filter is loaded."""
 PRCTL_OWN = (15, 16, 3, 21, 23, 39)
 """PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS."""
 
 
 Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
-"""What the named calls are answered with, where the arguments fit."""
+"""Action, names of system calls, and conditions on their arguments."""
 
 ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS
 REFUSE, UNKNOWN, LACKING, PRETEND = map(seccomp.ERRNO, (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, 0))
-"""`PRETEND`: the call is not carried out and still answered with success."""
+"""`PRETEND` skips the call and reports success."""
 
 
 def equal(index: int, value: int) -> Any:
-    """Return that an argument of a call has this value."""
+    """Return the condition that an argument has this value."""
     return seccomp.Arg(index, seccomp.EQ, value)
 
 
 def masked(index: int, mask: int, value: int) -> Any:
-    """Return that an argument of a call has this value where `mask` has bits."""
+    """Return the condition that an argument, masked with `mask`, has this value."""
     return seccomp.Arg(index, seccomp.MASKED_EQ, mask, value)
 
 
@@ -129,12 +129,12 @@ SEALED: list[Rule] = [
     (ALLOW, [*SERVER_ONLY, "kill", "tgkill", "pidfd_open"]),
     (KILL, "pidfd_send_signal"),
 ]
-"""The allow-list of a candidate, or the fork-server itself, that may open no file."""
+"""Allow-list of a candidate or fork-server that may not open files."""
 
 SERVER: list[Rule] = [
     *SEALED,
-    # Opening for writing is refused here too: Landlock before ABI 3 does not govern truncation, and
-    # "no writes" should not hang on one mechanism.
+    # Opening for writing is refused here too: Landlock before ABI 3 does not cover truncation, and
+    # "no writes" should not depend on one mechanism.
     (ALLOW, "open", masked(1, OPEN_TO_CHANGE, 0)),
     (ALLOW, "openat", masked(2, OPEN_TO_CHANGE, 0)),
 ]
@@ -146,32 +146,32 @@ CHILD: list[Rule] = [
     (REFUSE, "prlimit64", seccomp.Arg(2, seccomp.NE, 0)),
     *((REFUSE, "prctl", equal(0, operation)) for operation in PRCTL_SETUP),
 ]
-"""What is taken away from a candidate on top: the fork-server's own calls."""
+"""Rules added in a candidate, which forbid the fork-server's own calls."""
 
 WHOLE: list[Rule] = [
     *COMMON,
     (ALLOW, [*EVALUATION, *METADATA, "open", "openat", "setrlimit"]),
     (LACKING, BY_PATH),
     (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_STREAM)),
-    (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_SEQPACKET)),  # programs in Rust start others so
+    (ALLOW, "socketpair", masked(1, SOCKET_KIND, socket.SOCK_SEQPACKET)),  # used by Rust to start processes
     (ALLOW, "seccomp", equal(0, 2)),  # SECCOMP_GET_ACTION_AVAIL
     (ALLOW, "ioctl", equal(1, 0x5421)),  # FIONBIO, which makes sockets non-blocking
     *((ALLOW, "fcntl", equal(1, command)) for command in FCNTL_EVALUATION),
 ]
-"""The allow-list of an evaluation: processes and files of its own, no network.
+"""Allow-list of an evaluation: its own processes and files, no network.
 
-Sockets come in connected pairs only, as event loops need them, and as streams: a datagram socket can
-send to any path.
+Only connected pairs of stream sockets are allowed, which event loops need: a datagram socket can send to any
+path.
 """
 
 NETWORK: list[Rule] = [
     *((ALLOW, "socket", equal(0, family)) for family in (socket.AF_INET, socket.AF_INET6)),
     (ALLOW, ["connect", "bind", "listen", "accept", "accept4"]),
 ]
-"""What an evaluation gets on top where its owner opens the network. Not sockets by path: services of the
-machine listen there."""
+"""Additional rules of an evaluation with network access. Unix sockets stay forbidden, because services of
+the machine listen on them."""
 GPU: list[Rule] = [(ALLOW, ["ioctl"])]
-"""The same where the owner opens devices, which drivers are told what to do by."""
+"""Additional rules of an evaluation with GPU access: drivers are controlled by ioctl."""
 
 TRUNCATING = os.O_ACCMODE | os.O_TRUNC
 OUTSIDE: list[Rule] = [
@@ -179,11 +179,11 @@ OUTSIDE: list[Rule] = [
         (REFUSE, ["kill", "tgkill"], masked(0, WORD, process))
         for process in (WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER, WORD)
     ),
-    # Truncating without writing: Landlock before ABI 3 does not govern it.
+    # Truncating without writing: not covered by Landlock before ABI 3.
     (REFUSE, "open", masked(1, TRUNCATING, os.O_TRUNC)),
     (REFUSE, "openat", masked(2, TRUNCATING, os.O_TRUNC)),
 ]
-"""What is taken away from an evaluation that sees processes outside its own; `WORD` is kill(-1)."""
+"""Rules added where an evaluation could reach processes outside its own; `WORD` is kill(-1)."""
 
 FILTERS: dict[str, tuple[int, list[Rule]]] = {
     "server": (REFUSE, SERVER),
@@ -194,13 +194,13 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
     "whole-gpu": (REFUSE, WHOLE + GPU),
     "whole-network-gpu": (REFUSE, WHOLE + NETWORK + GPU),
     "outside": (ALLOW, OUTSIDE),
-    # Landlock does not govern metadata. Copying a file ends with such a call, and would fail.
+    # Landlock does not cover metadata. Copying a file ends with such a call, which must not fail.
     "metadata": (ALLOW, [(PRETEND, METADATA)]),
 }
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:
-    """Return the classic BPF programs of one architecture by name."""
+    """Return the classic BPF programs of one architecture, by name."""
     return {name: _compiled(architecture, *rules) for name, rules in FILTERS.items()}
 
 
@@ -214,7 +214,7 @@ def _compiled(architecture: str, default: int, rules: list[Rule]) -> bytes:
     for action, names, *arguments in rules:
         for name in [names] if isinstance(names, str) else names:
             if seccomp.resolve_syscall(wanted, name) >= 0:  # an architecture may lack a call
-                # Numbers of the native architecture: libseccomp translates them itself.
+                # Call numbers of the native architecture: libseccomp translates them.
                 found.add_rule(action, name, *arguments)
     descriptor = os.memfd_create("filter")
     with open(descriptor, "r+b") as file:
@@ -223,7 +223,7 @@ def _compiled(architecture: str, default: int, rules: list[Rule]) -> bytes:
 
 
 def main() -> None:
-    """Write every filter of every architecture beside this file."""
+    """Write the filters of every architecture to this folder."""
     for architecture in ARCHITECTURES:
         for name, program in compile_filters(architecture).items():
             filter_path(name, architecture).write_bytes(program)

@@ -1,6 +1,6 @@
 """Stand-alone programs that run untrusted code; standard library only.
 
-They are started by path and never import evovpo: whatever is in their memory is in every candidate's too.
-`server` forks a child per candidate, a `program`; `watcher` has a `zygote`, which imported an evaluator, fork
-an `evaluation` for each candidate.
+They are started by path and never import evovpo, because every candidate inherits their memory. `server`
+forks a child per candidate, a `program`. `watcher` starts a `zygote`, which imports an evaluator and forks an
+`evaluation` per candidate.
 """

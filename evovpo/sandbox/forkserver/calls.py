@@ -1,9 +1,9 @@
 """Calls from an evaluator to a candidate in another process: frames of JSON on a stream socket.
 
-A frame is its length (4 bytes, little-endian) and one JSON object. First the candidate says `{"ready": true}`
-or `{"exc": ...}`; then `{"call": name, "args": [...], "kwargs": {...}}` is answered with `{"out": value}` or
-`{"exc": type, "msg": text}`. numpy's arrays pass as `{"$array": [dtype, shape, base64]}`. `serve` runs in the
-candidate's process and is not trusted; `SocketModule` runs in the evaluator and reads strictly.
+A frame is a length (4 bytes, little-endian) and a JSON object. The candidate first sends `{"ready": true}`
+or `{"exc": ...}`; the answer to `{"call": name, "args": [...], "kwargs": {...}}` is `{"out": value}` or
+`{"exc": type, "msg": text}`. numpy arrays pass as `{"$array": [dtype, shape, base64]}`. `serve` runs in the
+candidate's process and is not trusted; `SocketModule` runs in the evaluator and parses strictly.
 """
 
 import binascii
@@ -17,18 +17,18 @@ from . import program
 from .strict_json import read_object
 
 MODULE = "evovpo_calls"
-"""Name by which the stub that stands for the candidate finds its client."""
+"""Module name under which the candidate's stub imports its client."""
 ARRAY = "$array"
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")
 
 
 class CandidateError(RuntimeError):
-    """The candidate raised an exception, ended, or gave an invalid answer."""
+    """The candidate raised an exception, ended, or returned an invalid answer."""
 
 
 def pack(value: Any) -> Any:
-    """Return a value as lists, numbers and texts that pass; raises TypeError for what cannot."""
+    """Encode a value as JSON types; raises TypeError for other values."""
     if value is None or isinstance(value, bool | int | float | str):
         if type(value).__module__ == "numpy":  # float64 is a float too
             return value.item()  # type: ignore[union-attr]
@@ -51,7 +51,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Return the value that `pack` took; raises ValueError where it is not acceptable."""
+    """Decode a value encoded by `pack`; raises ValueError if it is invalid."""
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if isinstance(value, dict):
@@ -67,7 +67,7 @@ def _array(parts: Any) -> Any:
         raise ValueError("an array of another type than numbers")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise ValueError("an array without a shape")
-    import numpy  # only a side that has it can be sent an array by one that has it
+    import numpy  # imported late: only processes that use arrays need numpy
 
     found = numpy.frombuffer(binascii.a2b_base64(data), dtype=kind).reshape(shape).copy()
     if not numpy.isfinite(found).all():
@@ -81,7 +81,7 @@ def _send(descriptor: int, message: dict[str, Any]) -> None:
 
 
 def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
-    """Return the next frame; empty at the end. Raises ValueError for one that is too long."""
+    """Return the next frame, empty at the end. Raises ValueError if it is too long."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return b""
@@ -93,10 +93,10 @@ def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
 
 
 def serve(descriptor: int, code: str) -> None:
-    """Load a candidate and answer calls of its functions until the other side closes."""
+    """Load a candidate and answer calls of its functions until the other side closes the socket."""
     try:
         names = program.load(code)
-    except BaseException as error:  # SystemExit is the candidate's doing too
+    except BaseException as error:  # including SystemExit
         _send(descriptor, program.exception_line(error))
         return
     _send(descriptor, {"ready": True})
@@ -112,12 +112,12 @@ def serve(descriptor: int, code: str) -> None:
 
 
 class SocketModule(ModuleType):
-    """A socket whose other side is not trusted, as a module for a candidate's stub; thread-safe."""
+    """A module for a candidate's stub that wraps a socket with an untrusted other end; thread-safe."""
 
     CandidateError = CandidateError
 
     def __init__(self, descriptor: int, most_bytes: int) -> None:
-        import threading  # here: in the fork-server it would make every fork slower
+        import threading  # not at the top: it would slow every fork of the fork-server
 
         super().__init__(MODULE)
         self._descriptor = descriptor
@@ -127,7 +127,7 @@ class SocketModule(ModuleType):
         self._is_connected = False
 
     def connect(self) -> None:
-        """Wait until the candidate is loaded; raises `CandidateError` if it cannot be."""
+        """Wait until the candidate is loaded; raises `CandidateError` if it cannot be loaded."""
         with self._lock:
             if not self._is_connected:
                 if self._answer().get("ready") is not True:
@@ -135,7 +135,7 @@ class SocketModule(ModuleType):
                 self._is_connected = True
 
     def call(self, name: str, arguments: Any, keywords: Any) -> Any:
-        """Return what the candidate's function gives; raises `CandidateError`."""
+        """Call the candidate's function and return its result; raises `CandidateError`."""
         request = {"call": name, "args": pack(arguments), "kwargs": pack(keywords)}
         with self._lock:
             try:

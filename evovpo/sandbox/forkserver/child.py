@@ -1,4 +1,4 @@
-"""The forked child: locks itself down under its limits, then runs untrusted code."""
+"""The forked child: restricts itself, then runs untrusted code."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move descriptors to the numbers that are their keys, and close everything else but standard input."""
+    """Move descriptors to the numbers given as keys, and close all others except standard input."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -23,10 +23,10 @@ def place(descriptors: Mapping[int, int]) -> None:
 def become(
     parent: int, lock_down: Callable[[], None], ready: int, first_closed: int, run: Callable[[], None]
 ) -> NoReturn:
-    """Lock this fresh child of `parent` down, run what is not trusted, and exit.
+    """Lock down this fresh child of `parent`, run untrusted code, and exit.
 
-    A byte on the pipe `ready` says that the lock-down is complete; the pipe is closed, with every descriptor
-    from `first_closed` on, before anything runs that could forge it.
+    A byte on the pipe `ready` reports that the lock-down is complete; the pipe and every descriptor from
+    `first_closed` on are closed before any code runs that could forge it.
     """
     code = 1
     try:
@@ -43,7 +43,7 @@ def become(
 
 
 def flush(*expected: type[Exception]) -> None:
-    """Write out what was printed, but for these errors: the log may be full, or closed."""
+    """Flush standard output and error, ignoring `expected` errors: the log may be full or closed."""
     with contextlib.suppress(*expected):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -56,16 +56,16 @@ def mapped_bytes() -> int:
 
 
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return two limits, neither above what this process was given."""
+    """Return both limits, capped at the hard limit of this process."""
     ceiling = resource.getrlimit(name)[1]
     return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
 
 
 def cpu_ms(usage: resource.struct_rusage) -> float:
-    """Return the CPU time of a usage, in milliseconds."""
+    """Return user and system CPU time, in milliseconds."""
     return (usage.ru_utime + usage.ru_stime) * 1e3
 
 
 def own_cpu_ms() -> float:
-    """Return the CPU time of this process and of the children that it has waited for, in milliseconds."""
+    """Return the CPU time of this process and its waited-for children, in milliseconds."""
     return sum(cpu_ms(resource.getrusage(who)) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))

@@ -1,8 +1,8 @@
 """The forked evaluation: locks itself down, writes the candidate's files, and runs the evaluator.
 
-It leaves one JSON object: `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done":
+It writes one JSON object: `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done":
 true}`, with `"stopped": number` for a stage whose threshold was not reached, or `{"exc": type, "msg": text,
-"trace": text, "errno": number}` in place of `done`. The candidate can write it too.
+"trace": text, "errno": number}` instead of `done`. The candidate can forge it.
 """
 
 import importlib.machinery
@@ -21,10 +21,10 @@ from . import calls, child, kernel, program, strict_json
 from .child import clamped
 
 RESULT, CALLS = 3, 4
-"""File descriptors. The second exists only where the candidate answers calls from elsewhere."""
+"""File descriptors. The second exists only if the candidate runs in another process and answers calls."""
 
 Settings: TypeAlias = dict[str, Any]
-"""What the supervisor wants of all evaluations, or of one: `evovpo.sandbox.watched` writes it."""
+"""Settings of all evaluations or of one, written by `evovpo.sandbox.watched`."""
 
 MODULE = "evovpo_evaluator"
 _TRACE_FRAMES = 4
@@ -32,15 +32,15 @@ _TRACE_LIMIT = 1200
 
 
 Imported: TypeAlias = tuple[ModuleType, object]
-"""An evaluator that a zygote has ready, and the state of Python's generator where importing seeded it."""
+"""The imported evaluator of a zygote, and the state of Python's random generator if the import seeded it."""
 
 
 def become_evaluation(
     settings: Settings, filters: list[kernel.Filter], imported: Imported | None, descriptors: list[int]
 ) -> NoReturn:
-    """Lock this fresh child of a zygote down as far as that is not inherited, and run one evaluation.
+    """Complete the inherited lock-down in this fresh child of a zygote, and run one evaluation.
 
-    `descriptors` are those of result, payload, log, ready pipe, and perhaps of a socket for calls.
+    `descriptors` are those of result, payload, log, ready pipe, and optionally a socket for calls.
     """
     result, payload, log, ready, *call_sockets = descriptors
     kept = [result, *call_sockets]
@@ -60,7 +60,7 @@ def become_evaluation(
 
     def run_and_write() -> None:
         line = run(settings, job, imported)
-        if os.getpid() != own_process:  # a copy that the evaluation forked has no word in its result
+        if os.getpid() != own_process:  # a process forked by the evaluation must not write the result
             return
         child.flush(OSError, ValueError)
         data = json.dumps(line, allow_nan=False, ensure_ascii=False).encode(errors="replace")
@@ -70,7 +70,7 @@ def become_evaluation(
 
 
 def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
-    """Return what the placeholders of a filter stand for: processes that may not be signalled."""
+    """Return the values of a filter's placeholders: processes that may not be signalled."""
     return {
         kernel.WATCHER_PLACEHOLDER: watcher,
         kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
@@ -79,7 +79,7 @@ def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
 
 
 def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> None:
-    """Put this process and its future children under the resource limits; where this is final, for good."""
+    """Apply the resource limits to this process and its future children, irrevocably if `is_final`."""
     limits = settings["limits"]
     tasks = limits["processes"] + limits["threads"]
     values = {
@@ -89,8 +89,8 @@ def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> Non
         resource.RLIMIT_AS: settings["own_bytes"] + (limits["memory_mb"] << 20),
         resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
         resource.RLIMIT_STACK: limits["stack_mb"] << 20,
-        # Tasks of this very user: of this process and the zygote alone, or besides them of everything
-        # else that the user runs.
+        # All tasks of the user: this process and the zygote, and with a shared user everything else that
+        # the user runs.
         resource.RLIMIT_NPROC: 2 + tasks + (0 if settings["user"] is not None else other_tasks),
     }
     for name, value in values.items():
@@ -103,7 +103,7 @@ def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> Non
 
 
 def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[str, Any]:
-    """Return the line of an evaluation; exceptions of evaluator and candidate become part of it."""
+    """Return the result line of an evaluation, including exceptions of evaluator and candidate."""
     found: dict[str, Any] = {}
     artifacts: dict[str, str] = {}
     ending: dict[str, Any] = {"done": True}
@@ -134,7 +134,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
             if index < len(thresholds) and not strict_json.score_of(found) >= thresholds[index]:
                 ending["stopped"] = index + 1
                 break
-    except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
+    except BaseException as error:  # including SystemExit and KeyboardInterrupt
         ending = {
             "exc": type(error).__name__,
             "msg": strict_json.text(str(error)),
@@ -145,7 +145,7 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
 
 
 def copy_project(settings: Settings) -> None:
-    """Put into the private folder what lies next to the evaluator, as copies or as links."""
+    """Copy or link the files next to the evaluator into the private folder."""
     for name, source, is_link in settings["copied"]:
         path = Path(settings["work"], name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,51 +160,51 @@ def copy_project(settings: Settings) -> None:
 
 
 def write_files(folder: str, job: Settings) -> str:
-    """Write the candidate's files; returns the path that the evaluator is given."""
+    """Write the candidate's files and return the path to pass to the evaluator."""
     for name, content in job["files"].items():
         path = Path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)  # a file of the project of the same name may be a link
+        path.unlink(missing_ok=True)  # a project file of the same name may be a link
         path.write_text(content, encoding="utf-8", newline="")
     return str(Path(folder, job["entry"]))
 
 
 def load_evaluator(path: str, program_folder: str) -> ModuleType:
-    """Return the evaluator's module, run once; its folder is importable, and then the program's."""
+    """Import and return the evaluator; its folder and then the program's come first on `sys.path`."""
     sys.path[:0] = [str(Path(path).parent), program_folder]
     sys.argv = [path]
-    # Python's own ways to start a process would look for the file of this one, which nobody may read.
+    # multiprocessing would look for the file of `__main__`, which is not readable here.
     sys.modules["__main__"] = ModuleType("__main__")
     add_light_package()
     spec = importlib.util.spec_from_file_location(MODULE, path)
     assert spec is not None, "the supervisor takes Python files only"
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[MODULE] = module  # dataclasses and pickle look their module up
+    sys.modules[MODULE] = module  # dataclasses and pickle look up their module
     spec.loader.exec_module(module)
     return module
 
 
 def seed_generators(state: Any) -> None:
-    """Seed the generators of this child as importing did (`state` of Python's, or None), else anew."""
+    """Restore the generators of this child to their seeded state (`state` of Python's), else seed anew."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")
-    if numpy is not None and numpy.get_bit_generator().seed_seq is not None:  # nobody seeded it
+    if numpy is not None and numpy.get_bit_generator().seed_seq is not None:  # not seeded
         numpy.seed()
 
 
 def _trace(error: BaseException) -> str:
-    """Return the innermost lines of a traceback, without this file's."""
+    """Return the innermost lines of a traceback, without those of the sandbox."""
     own = (str(Path(__file__).parent), "<frozen importlib")
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(own)]
     return "".join(traceback.format_list(frames[-_TRACE_FRAMES:]))[-_TRACE_LIMIT:]
 
 
 def add_light_package() -> None:
-    """Import `openevolve` without running its `__init__`, which takes most of a second.
+    """Import `openevolve` without running its `__init__`, which takes almost a second.
 
-    A name that is not one of its modules loads all of it as usual.
+    Access to any name other than its modules loads the full package.
     """
     spec = importlib.machinery.PathFinder.find_spec("openevolve")
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:

@@ -1,4 +1,4 @@
-"""Measures and empties the private folder of evaluations, whatever its depth."""
+"""Measures and empties the private folder of evaluations, at any depth."""
 
 import contextlib
 import itertools
@@ -8,9 +8,9 @@ _MOST_FILES = 10_000
 
 
 def folder_bytes(folder: str, enough: int) -> int:
-    """Return what the files below `folder` take on disk, each counted as 4 kB at least.
+    """Return the disk space of the files below `folder`, each counted as at least 4 kB.
 
-    Stops above `enough`; more than 10,000 files, or a folder that cannot be read, count as too much.
+    Stops above `enough`; more than 10,000 files, or an unreadable folder, count as too much.
     """
     total = files = 0
     left = [folder]
@@ -21,7 +21,7 @@ def folder_bytes(folder: str, enough: int) -> int:
                 total += max(entry.stat(follow_symlinks=False).st_blocks * 512, 4096)
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
-        except FileNotFoundError:  # it was removed meanwhile
+        except FileNotFoundError:  # removed meanwhile
             continue
         except OSError:
             return enough + 1
@@ -31,10 +31,10 @@ def folder_bytes(folder: str, enough: int) -> int:
 
 
 def empty(folder: str) -> bool:
-    """Remove all that is in a folder, whatever its modes and depth; true if nothing is left."""
+    """Remove everything in a folder, at any depth and with any modes; true if nothing is left."""
     prefix, numbers = os.urandom(8).hex(), itertools.count()
     try:
-        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else its modes are for others too
+        if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else keep modes that also serve other users
             _open(folder)
         while entries := list(os.scandir(folder)):
             for entry in entries:
@@ -55,6 +55,6 @@ def empty(folder: str) -> bool:
 
 
 def _open(folder: str) -> None:
-    """Give the owner of a folder all rights to it; what may be done without them needs no right."""
+    """Try to give the owner of a folder all rights to it."""
     with contextlib.suppress(OSError):
         os.chmod(folder, 0o700)  # noqa: PTH101

@@ -1,4 +1,4 @@
-"""Landlock, seccomp and privilege calls of Linux, by ctypes. Everything here raises OSError on refusal."""
+"""Landlock, seccomp and privilege calls of Linux, through ctypes. All functions raise OSError on failure."""
 
 import ctypes
 import errno
@@ -11,8 +11,8 @@ from typing import Any
 
 PLACEHOLDERS = (0x7EADBEE1, 0x7EADBEE2, 0x7EADBEE3, 0x7EADBEE4)
 PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER = PLACEHOLDERS
-"""Stand in a compiled filter for process ids: of the child that loads it, of the process that watches an
-evaluation, of its group as `kill` is told of one (the negative), and of the supervisor."""
+"""Placeholders in a compiled filter for process ids: the child that loads it, the watcher of an evaluation,
+the watcher's process group (negative, as for `kill`), and the supervisor."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -38,12 +38,12 @@ _TRUNCATE = 1 << 14
 _CONTROL_DEVICE = 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _CHANGE = 0x7FF << 4 & ~_MAKE_DEVICES
-"""Truncate, make, rename, link and remove what is in a folder."""
+"""Rights to truncate, create, rename, link and remove files and folders."""
 _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
-"""(ABI, file system access rights that it added)."""
+"""(ABI, file system access rights added by it)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
 _SCOPES = ((6, 0b11),)
-"""No abstract unix sockets and no signals to processes outside."""
+"""Forbids connections to abstract unix sockets and signals to processes outside."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -67,19 +67,19 @@ def _syscall(number: int, *arguments: Any) -> int:
 
 
 def die_with(parent: int) -> None:
-    """Have this process killed when the thread that started it ends; ends it if `parent` is gone already."""
+    """Have this process killed when the thread that started it ends; exit if `parent` is gone already."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
     if os.getppid() != parent:
         os._exit(1)
 
 
 def close_to_others() -> None:
-    """Keep processes of the same user, the children too, from this one's descriptors and memory."""
+    """Deny other processes of the same user, including children, access to descriptors and memory."""
     _checked(_prctl(PR_SET_DUMPABLE, 0, None, 0, 0))
 
 
 def landlock_abi() -> int:
-    """Return the Landlock ABI that the kernel offers; 0 if it offers none."""
+    """Return the Landlock ABI of the kernel; 0 if it has none."""
     try:
         return _syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError:
@@ -87,9 +87,9 @@ def landlock_abi() -> int:
 
 
 def has_seccomp_filters() -> bool:
-    """True if the kernel takes seccomp filters (tried with one that cannot be read)."""
+    """True if the kernel supports seccomp filters (tested with an unreadable filter)."""
     refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
-    return refused and ctypes.get_errno() == errno.EFAULT  # it went as far as reading the filter
+    return refused and ctypes.get_errno() == errno.EFAULT  # it tried to read the filter
 
 
 def file_rules(
@@ -99,11 +99,11 @@ def file_rules(
     can_execute: bool = False,
     has_network: bool = False,
 ) -> int:
-    """Return the descriptor of rules for `restrict`, which leave only reading below the given paths.
+    """Return the descriptor of a ruleset for `restrict` that allows only reading below the given paths.
 
-    A rule is a path and whether only names may be listed there; missing paths are passed over. Below
-    `writable` everything may be changed, and with `can_execute` programs be started from all these paths. TCP
-    (unless there is a network) and signals to processes outside are refused where the ABI knows them.
+    A rule is a path and whether only names may be listed there; missing paths are ignored. Files below
+    `writable` may be changed; `can_execute` allows starting programs from all these paths. TCP (without
+    `has_network`) and signals to processes outside are refused if the ABI supports that.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -121,8 +121,8 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Put this process under the rules of `file_rules`, for good, and apart from those not under them."""
-    # From ABI 7 on refusals are logged unless asked not to; a candidate could flood the system's log.
+    """Apply the rules of `file_rules` to this process, irrevocably; it cannot trace processes outside."""
+    # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
 
@@ -131,7 +131,7 @@ def _rights(table: Iterable[tuple[int, int]], abi: int) -> int:
 
 
 def _add_rule(ruleset: int, path: str, on_file: int, on_folder: int) -> None:
-    """Allow `on_file` at the path, and `on_folder` too if it is one."""
+    """Allow `on_file` at the path, and also `on_folder` if it is a folder."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -155,7 +155,7 @@ class Filter:
         self._places = [(4 * index, word) for index, word in enumerate(words) if word in PLACEHOLDERS]
 
     def load(self, values: Mapping[int, int] | None = None) -> None:
-        """Put this process under the filter, for good, with `values` in place of the placeholders."""
+        """Apply the filter to this process, irrevocably, with `values` for the placeholders."""
         known = {PID_PLACEHOLDER: os.getpid(), **(values or {})}
         for place, placeholder in self._places:
             struct.pack_into("<I", self._buffer, place, known[placeholder] & 0xFFFFFFFF)
@@ -163,22 +163,22 @@ class Filter:
 
 
 def drop_privileges() -> None:
-    """Give up every capability, and the chance to gain one by starting a program."""
+    """Drop all capabilities, and prevent gaining any by starting a program."""
     _drop_capabilities(0)
     _checked(_prctl(PR_SET_NO_NEW_PRIVS, 1, None, 0, 0))
 
 
 def reading_capability() -> int | None:
-    """Return the least capability of this process that opens files of every user; none if it has none."""
+    """Return the weakest capability of this process that lets it read files of every user, or None."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
     return next((bit for bit in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if effective >> bit & 1), None)
 
 
 def become_user(user: int, capability: int) -> None:
-    """Turn this process of root's into one of a user that nobody else is, keeping `reading_capability`.
+    """Switch this root process to the otherwise unused `user`, keeping `reading_capability`.
 
-    The kernel exempts root from the limit on processes and lets it signal everything; not so such a user.
+    Unlike root, such a user is subject to the limit on processes and cannot signal other users' processes.
     """
     _checked(_prctl(PR_SET_KEEPCAPS, 1, None, 0, 0))
     os.setgroups([])
@@ -190,21 +190,21 @@ def become_user(user: int, capability: int) -> None:
 
 
 def _drop_capabilities(kept: int) -> None:
-    """Give up every capability but those in the bit set `kept`."""
+    """Drop all capabilities except those in the bit set `kept`."""
     for capability in range(64):
         if not kept >> capability & 1:
-            _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # refused without privileges: nothing to drop
+            _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # fails without privileges: nothing to drop
     header, sets = struct.pack("<Ii", 0x20080522, 0), struct.pack("<6I", kept, kept, kept, 0, 0, 0)
     _checked(_libc.capset(ctypes.c_char_p(header), ctypes.c_char_p(sets)))
 
 
 def adopt_orphans() -> None:
-    """Have descendants of this process whose parent ends become its children."""
+    """Make orphaned descendants of this process its children."""
     _checked(_prctl(PR_SET_CHILD_SUBREAPER, 1, None, 0, 0))
 
 
 def fork_unwaited() -> int:
-    """Return as `os.fork` does, of a child that waiting for any child does not see; no hooks are called."""
+    """Fork as `os.fork`, without hooks, a child that is invisible to waiting for any child."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

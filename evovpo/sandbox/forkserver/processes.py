@@ -1,4 +1,4 @@
-"""Counts, measures and ends the descendants of a process."""
+"""Counts, measures and kills the descendants of a process."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import time
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Return the ids of all processes below `ancestor`, in no order; those that just end may be missing."""
+    """Return the ids of all processes below `ancestor`, unordered; some that are ending may be missing."""
     found: list[int] = []
     left = [ancestor]
     while left:
@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return how many tasks processes are, with their threads, and the bytes of memory that is no file's."""
+    """Return the number of tasks of processes, including threads, and their non-file memory in bytes."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return what `usage` counts, each page once; it takes longer, and needs the right to trace them."""
+    """Return the memory as in `usage`, but with each page counted once; slower, and needs ptrace rights."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -44,16 +44,16 @@ def own_bytes(processes: list[int]) -> int:
 
 
 def _sum(file: str, *names: bytes) -> int:
-    """Return the bytes that lines of these names give in kB."""
+    """Return the sum of the named lines, converted from kB to bytes."""
     with open(file, "rb") as lines:
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
 
 
 def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
-    """Kill everything below `ancestor` and wait for it; true if nothing is left after at most `seconds`.
+    """Kill all descendants of `ancestor` and wait for them; true if none is left after at most `seconds`.
 
-    If `ancestor` is this process and adopts orphans, none can leave by having its parent end. Then an
-    unwaited child may be `kept`, which must have no child of its own any more.
+    If `ancestor` is this process and adopts orphans, no process can escape by ending its parent. An unwaited
+    child without children of its own may then be `kept`.
     """
     deadline = time.monotonic() + seconds
     is_own = ancestor == os.getpid()
@@ -62,7 +62,7 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
-        # Of another's descendants the parent may be unable to collect those that ended.
+        # Zombies of another process's descendants may never be collected by their parent.
         is_over = not (_collect() if is_own else any(map(_is_running, alive)))
         if is_over or time.monotonic() > deadline:
             return is_over
@@ -70,7 +70,7 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
 
 
 def _collect() -> bool:
-    """Collect the children of this process that ended; true if there are others."""
+    """Collect the ended children of this process; true if others are still running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -80,7 +80,7 @@ def _collect() -> bool:
 
 
 def _is_running(process: int) -> bool:
-    """True unless the process is gone or only waits to be collected."""
+    """True unless the process is gone or a zombie."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

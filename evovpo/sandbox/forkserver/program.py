@@ -1,14 +1,14 @@
 """Runs a candidate on its cases and writes one JSON line per case.
 
-Lines, told apart by their keys, in this order:
+Lines, distinguished by their keys, in this order:
 
 - `{"i": 0, "out": value}`: case 0 returned a value;
-- `{"i": 0, "err": text}`: case 0 raised, and the others go on (only with `per_case`);
+- `{"i": 0, "err": text}`: case 0 raised, and the next cases still run (only with `per_case`);
 - `{"i": 0, "bad": text}`: case 0 returned something that is not JSON;
-- `{"exc": type, "msg": text, "line": number, "errno": number}`: the candidate ended by an exception;
+- `{"exc": type, "msg": text, "line": number, "errno": number}`: an exception ended the candidate;
 - `{"done": true}`: every case was run.
 
-All of it is the candidate's word: it can write these lines itself. The reader trusts none of them.
+The candidate can forge these lines, so the reader trusts none of them.
 """
 
 import json
@@ -19,24 +19,24 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
 PAYLOAD, RESULT = 3, 4
-"""File descriptors. Standard output and error are the log."""
+"""File descriptors. Standard output and error go to the log."""
 
 Payload: TypeAlias = tuple[str, str, list[list[Any]], bool]
-"""Source, name of the function, argument lists, and whether a case may fail on its own. It comes from
-the supervisor of the same Python, in marshal's format: reading JSON costs a child ten times more."""
+"""Source, name of the function, argument lists, and `per_case`. The supervisor, which runs the same Python,
+writes it in marshal's format: reading JSON takes ten times longer."""
 
 _FILE_NAME = "candidate.py"
 _TEXT_LIMIT = 300
 
 
 def read_payload() -> Payload:
-    """Return what the supervisor wants run."""
+    """Read the payload from the supervisor."""
     payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))
     return payload
 
 
 def run_payload() -> None:
-    """Run the candidate of the payload file and write its lines, exceptions too, to the result file."""
+    """Run the candidate in the payload and write its result lines, including exceptions."""
     code, entry, cases, per_case = read_payload()
     try:
         function = load(code).get(entry)
@@ -52,21 +52,21 @@ def run_payload() -> None:
             _write(line)
             del line  # it may be large
         _write({"done": True})
-    except BaseException as error:  # SystemExit and KeyboardInterrupt are the candidate's doing too
+    except BaseException as error:  # including SystemExit and KeyboardInterrupt
         _write(exception_line(error))
 
 
 def load(code: str) -> dict[str, Any]:
-    """Return the names of a candidate after running its text; raises whatever it raises."""
+    """Execute a candidate and return its namespace; raises whatever it raises."""
     module = ModuleType("candidate")
     module.__file__ = _FILE_NAME
-    sys.modules["candidate"] = module  # dataclasses and typing look their module up
+    sys.modules["candidate"] = module  # dataclasses and typing look up their module
     exec(compile(code, _FILE_NAME, "exec"), module.__dict__)
     return module.__dict__
 
 
 def exception_line(error: BaseException) -> dict[str, Any]:
-    """Return what is told of an exception of the candidate."""
+    """Return the result line for an exception of the candidate."""
     return {
         "exc": type(error).__name__,
         "msg": _printable(str(error)),
@@ -76,12 +76,12 @@ def exception_line(error: BaseException) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """Return the start of a text, without halves of surrogate pairs."""
+    """Return the start of a text, without lone surrogates."""
     return text[:_TEXT_LIMIT].encode(errors="replace").decode()
 
 
 def _line_of(traceback: TracebackType | None) -> int | None:
-    """Return the innermost line of the candidate that a traceback passes through."""
+    """Return the candidate's innermost line in a traceback."""
     line = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _FILE_NAME:
@@ -91,7 +91,7 @@ def _line_of(traceback: TracebackType | None) -> int | None:
 
 
 def _plain(value: object) -> object:
-    """Return numpy's arrays and scalars as lists and numbers; the encoder asks for what it cannot write."""
+    """Convert numpy arrays and scalars, which the JSON encoder cannot write, to lists and numbers."""
     if type(value).__module__.partition(".")[0] == "numpy":
         return value.tolist()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} is not a JSON value")
@@ -101,7 +101,7 @@ _encode = json.JSONEncoder(default=_plain, allow_nan=False, ensure_ascii=False).
 
 
 def _write(line: dict[str, Any]) -> None:
-    """Append a line to the result file. Raises OSError (EFBIG) past the limit on results."""
+    """Append a line to the result file. Raises OSError (EFBIG) above the size limit."""
     try:
         data = _encode(line).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -111,7 +111,7 @@ def _write(line: dict[str, Any]) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, which a system call may do in parts."""
+    """Write all of `data`, in several system calls if necessary."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

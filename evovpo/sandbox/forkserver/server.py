@@ -1,11 +1,11 @@
-"""The loop of the fork-server: fork a child per request, wait for it, report how it ended.
+"""The loop of the fork-server: fork a child per request, wait for it, and report how it ended.
 
 Arguments are four file descriptors: payload, result and log are memory files that the supervisor rewrites for
-every request, control is a socket of whole messages. The payload first holds the server's own settings; a
-request is the JSON text of the limits; the report says what the kernel knows.
+every request; control is a SOCK_SEQPACKET socket. The payload first contains the server's settings; a request
+is the limits as JSON; the report contains only facts from the kernel.
 """
 
-import array  # noqa: F401  # `socket.recv_fds` imports it, and no file can be opened then
+import array  # noqa: F401  # needed by `socket.recv_fds` once no file can be opened
 import contextlib
 import gc
 import importlib
@@ -29,7 +29,7 @@ PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
     "random, re, string, typing"
 )
-"""Standard modules that candidates use: importing one in every child costs more than all the rest."""
+"""Standard modules for candidates: an import in every child would dominate the cost of a run."""
 
 WARM_UP: program.Payload = (
     "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
@@ -37,14 +37,14 @@ WARM_UP: program.Payload = (
     [["a b"], [1]],
     True,
 )
-"""Run once before any fork: what the interpreter sets up on first use, children then find done."""
+"""Run once before any fork, so that children inherit what the interpreter initialises on first use."""
 
 SEED = 0
-"""Of the global generators: every program starts from the same state."""
+"""Seed of the global random generators: every program starts from the same state."""
 
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
-"""File descriptors, after those of `program`; the child keeps only the latter. In place of `CONTROL` a
-candidate that answers calls has the socket that they come by."""
+"""File descriptors, in addition to those of `program`, which are all that a child keeps. A candidate that
+answers calls has its call socket in place of `CONTROL`."""
 _MOST_DESCRIPTORS = 8
 
 
@@ -64,26 +64,26 @@ def main(arguments: list[str]) -> None:
             for name in ("CORE", "MEMLOCK", "MSGQUEUE", "RTPRIO"):
                 resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (0, 0))
             kernel.drop_privileges()
-            kernel.close_to_others()  # a child could take the byte that says it was ready
+            kernel.close_to_others()  # a child could steal the ready byte
             if settings["landlock_abi"]:
                 ruleset = kernel.file_rules(settings["readable"], settings["landlock_abi"])
                 kernel.restrict(ruleset, settings["landlock_abi"])
                 os.close(ruleset)
             if settings["server_filter"]:
                 kernel.Filter(bytes.fromhex(settings["server_filter"])).load()
-        except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
+        except Exception as error:  # the supervisor raises it as a SandboxError
             control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
             return
         control.send(b"{}")
         compiled = bytes.fromhex(settings["child_filter"])
         child_filter = kernel.Filter(compiled) if compiled else None
         gc.collect()
-        gc.freeze()  # a collection in a child would copy every page that it visits
+        gc.freeze()  # garbage collection in a child would copy every page it visits
         serve(control, _Programs(control, child_filter, own_bytes).run)
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:
-    """Import what candidates will use and run a first program, so that children inherit the work."""
+    """Import modules for candidates and run a first program, so that children inherit the result."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.path += library_paths
     with _without_fork_hooks():
@@ -103,9 +103,9 @@ def _load(library_paths: list[str], preload: list[str]) -> None:
 
 @contextlib.contextmanager
 def _without_fork_hooks() -> Iterator[None]:
-    """Keep modules from asking to be called after a fork, which takes half a millisecond per child.
+    """Prevent modules from registering fork hooks, which take half a millisecond per child.
 
-    `random` would take a new seed where all children shall have the same.
+    `random` would reseed itself, but all children must have the same seed.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None
@@ -116,7 +116,7 @@ def _without_fork_hooks() -> Iterator[None]:
 
 
 def serve(control: socket.socket, answer: Callable[[bytes, list[int]], dict[str, Any]]) -> None:
-    """Answer requests, each with the descriptors that come with it, until the supervisor is gone."""
+    """Answer requests, each with its descriptors, until the supervisor is gone."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while True:
             received, descriptors, _, _ = socket.recv_fds(control, 4096, _MOST_DESCRIPTORS)
@@ -124,7 +124,7 @@ def serve(control: socket.socket, answer: Callable[[bytes, list[int]], dict[str,
                 return
             if received == b"usage":
                 control.send(json.dumps({"cpu_seconds": own_cpu_ms() / 1e3}).encode())
-            elif received != b"end":  # that comes for a child that had just ended by itself
+            elif received != b"end":  # "end" may arrive just after the child ended by itself
                 control.send(json.dumps(answer(received, descriptors)).encode())
 
 
@@ -132,15 +132,15 @@ class _Programs:
     def __init__(self, control: socket.socket, child_filter: kernel.Filter | None, own_bytes: int) -> None:
         self._control, self._child_filter, self._own_bytes = control, child_filter, own_bytes
         self._poll = select.poll()
-        self._poll.register(control, select.POLLIN)  # the other end hangs up, or has the child ended
+        self._poll.register(control, select.POLLIN)  # the supervisor hangs up or ends the child
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Return how the program of the payload ended; with a socket it answers the calls that come by it."""
+        """Run the payload's program, which with a socket answers calls on it; return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             self._limit_resources(wanted)
-            # The soft limit comes first: its signal tells that it was the time and not a crash.
+            # The soft limit is lower: its signal distinguishes a timeout from a crash.
             seconds = wanted["cpu_seconds"]
             self._cpu_seconds = clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
             self._wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
@@ -153,7 +153,7 @@ class _Programs:
         return self._wait_for(pid) | {"wall_ms": (time.monotonic() - started) * 1e3}
 
     def _limit_resources(self, wanted: dict[str, Any]) -> None:
-        """Put this process, and so the next children, under soft limits, which the next request can raise."""
+        """Apply soft limits to this process and so to its next children; the next request can raise them."""
         for name, value in (
             (resource.RLIMIT_AS, self._own_bytes + (wanted["memory_mb"] << 20)),
             (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),
@@ -163,7 +163,7 @@ class _Programs:
             resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
 
     def _become_candidate(self, server_pid: int, sockets: list[int]) -> NoReturn:
-        """Run the candidate of the payload, or let it answer the calls that come by a socket."""
+        """Run the candidate in the payload, or let it answer calls on a socket."""
 
         def lock_down() -> None:
             resource.setrlimit(resource.RLIMIT_CPU, self._cpu_seconds)
@@ -182,7 +182,7 @@ class _Programs:
         child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
 
     def _wait_for(self, pid: int) -> dict[str, Any]:
-        """Return how the child ended; its wall-clock limit, or the supervisor, may have ended it."""
+        """Wait for the child, end it at its wall-clock limit or on request, and return how it ended."""
         pidfd = os.pidfd_open(pid)
         self._poll.register(pidfd, select.POLLIN)
         events = {descriptor for descriptor, _ in self._poll.poll(self._wall_ms)}

@@ -1,6 +1,6 @@
 """Strict JSON: writes the results of evaluators, and parses the output of untrusted processes.
 
-Metrics stay unchanged, artifacts are cut to size; invalid values are named.
+Metrics stay unchanged, artifacts are truncated, and invalid values are reported.
 """
 
 import json
@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 INTEGER_DIGITS = 40
-"""Longest integer accepted in an output: converting long ones costs quadratic time."""
+"""Maximum digits of an integer in an output, because conversion takes quadratic time."""
 DEEPEST = 100
-"""Most lists and objects in one another in an output: whoever reads it may take a call for each."""
+"""Maximum nesting depth of an output, because readers may recurse."""
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return an object and what is wrong with a value in it; raises ValueError or RecursionError."""
+    """Return an object and the fault of a value in it, if any; raises ValueError or RecursionError."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -57,18 +57,18 @@ def _is_deep(value: Any) -> bool:
 
 
 TEXT_LIMIT = 4000
-"""Longest text in a metric, and longest artifact, in characters."""
+"""Maximum length of a text metric or an artifact, in characters."""
 ARTIFACTS_LIMIT = 20_000
-"""Longest that all artifacts together are."""
+"""Maximum total length of all artifacts."""
 _REPR_LIMIT = 300
 _DEEPEST = 20
 _MOST_ITEMS = 1000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON: numbers of any library become numbers, what is not finite becomes text.
+    """Convert a value to JSON: numbers of any library become numbers, non-finite ones text.
 
-    Of anything else, and of what is very large or deep, the start of its repr stays.
+    Any other value, and any very large or deep one, becomes the start of its repr.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -96,7 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs of a dictionary or of an object with `metrics`; else raises TypeError."""
+    """Return (name, value) pairs of a dictionary or of an object's `metrics`; raises TypeError."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(
@@ -106,7 +106,7 @@ def metrics_of(result: Any) -> list[tuple[str, Any]]:
 
 
 def artifacts_of(result: Any) -> list[tuple[str, str]]:
-    """Return (name, text) pairs of the artifacts that come with metrics, capped; empty without any."""
+    """Return (name, text) pairs of the artifacts of a result, truncated; empty if there are none."""
     found = None if isinstance(result, Mapping) else getattr(result, "artifacts", None)
     if not isinstance(found, Mapping):
         return []
@@ -114,7 +114,7 @@ def artifacts_of(result: Any) -> list[tuple[str, str]]:
 
 
 def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
-    """Return artifacts as text, each and all together no longer than the limits."""
+    """Return artifacts as text, truncated to the limits for each and for all together."""
     kept: list[tuple[str, str]] = []
     left = ARTIFACTS_LIMIT
     for name, value in artifacts:
@@ -130,7 +130,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return what a cascade compares: `combined_score`, else the mean of the finite numbers, else 0."""
+    """Return the score for cascade thresholds: `combined_score`, else the mean of finite numbers, else 0."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]
@@ -138,7 +138,7 @@ def score_of(metrics: Mapping[str, Any]) -> float:
 
 
 def text(value: str) -> str:
-    """Return the start of a text, without halves of surrogate pairs."""
+    """Return the start of a text, without lone surrogates."""
     value = value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 4] + " ..."
     return value.encode(errors="replace").decode()
 
@@ -150,5 +150,5 @@ def _is_number(value: Any) -> bool:
 def _described(value: Any) -> str:
     try:
         return text(repr(value)[:_REPR_LIMIT])
-    except Exception as error:  # whatever a foreign object does when it is shown
+    except Exception as error:  # a foreign `__repr__` may raise anything
         return f"<{type(value).__name__}, not shown: {type(error).__name__}>"

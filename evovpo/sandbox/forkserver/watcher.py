@@ -1,8 +1,8 @@
-"""The watcher: has a zygote fork evaluations, limits their resources, and ends their processes.
+"""The watcher: has a zygote fork evaluations, limits their resources, and kills their processes.
 
-Arguments are descriptors of its settings, of a result that it does not use, of its standard error and of the
-control socket. A request comes with those of an evaluation's payload, result and log, and perhaps of a socket
-for calls. It reads nothing that an evaluation writes but its log, and that only to cut it.
+Arguments are the descriptors of its settings, of an unused result, of its standard error and of the control
+socket. A request comes with the descriptors of an evaluation's payload, result and log, and optionally of a
+socket for calls. Of an evaluation's output it reads only the log, in order to truncate it.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from .folders import empty, folder_bytes
 from .server import serve
 
 WATCH_SECONDS = 0.02
-"""Between two looks at processes and memory."""
+"""Interval between checks of processes and memory."""
 FOLDER_WATCH_SECONDS = 0.25
-"""Between two looks at the size of the private folder, where the kernel does not limit it."""
+"""Interval between checks of the private folder's size, if the kernel does not limit it."""
 FLOOD_BYTES = 256 << 20
-"""A log that is longer ends the evaluation; of a shorter one the rest is thrown away."""
+"""A longer log ends the evaluation; a shorter one is truncated to the limit."""
 MEMORY_SHARE = 2
-"""All processes of an evaluation together may use this many times the memory of one."""
+"""Memory limit of all processes of an evaluation together, as a multiple of that of one."""
 END_SECONDS = 10.0
-"""How long a zygote may take to say how an evaluation ended that was killed."""
+"""Timeout for the zygote's report on a killed evaluation."""
 _CHUNK_BYTES = 1 << 16
 _MESSAGE_BYTES = 4096
 
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
     with socket.socket(fileno=control_end) as control:
         try:
             watcher = _Watcher(settings, control)
-        except Exception as error:  # whatever it is, the supervisor raises it as a SandboxError
+        except Exception as error:  # the supervisor raises it as a SandboxError
             control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
             return
         try:
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Watcher:
-    """Makes one evaluation after another with a zygote, warm if the evaluator allows it."""
+    """Runs one evaluation after another with a zygote, warm (evaluator preloaded) if possible."""
 
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()
@@ -60,13 +60,13 @@ class _Watcher:
         settings["user"] = _private_user(settings)
         self._counted_ms = 0.0
         self.reason = self._start(is_warm=True)
-        """Why each evaluation imports the evaluator anew; empty if none does."""
+        """Reason that each evaluation imports the evaluator anew; empty if the zygote is warm."""
         if self.reason:
             self._end_zygote()
             self._start(is_warm=False)
 
     def _start(self, is_warm: bool) -> str:
-        """Start a zygote; returns why it is not warm."""
+        """Start a zygote; return the reason that it is not warm, or an empty text."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         watcher = os.getpid()
         self.zygote = kernel.fork_unwaited()
@@ -92,19 +92,19 @@ class _Watcher:
         self.socket.close()
 
     def end(self) -> None:
-        """End the zygote, and remove the private folder where the supervisor may be gone."""
+        """End the zygote and remove the private folder, because the supervisor may be gone."""
         self._end_zygote()
         self._clean()
         with contextlib.suppress(OSError):
             os.rmdir(self.settings["work"])  # noqa: PTH106
 
     def _clean(self) -> bool:
-        """Remove what an evaluation left behind; false if some of it cannot be removed."""
+        """Remove the files that an evaluation left behind; false if some cannot be removed."""
         emptied = [empty(folder) for folder in (self.settings["work"], *self.settings["shared"])]
         return all(emptied)
 
     def evaluate(self, _: bytes, descriptors: list[int]) -> dict[str, Any]:
-        """Return how an evaluation ended, and all that it started."""
+        """Run an evaluation, end all its processes, and return the report."""
         payload, result, log, *calls = descriptors
         ready_reader, ready_writer = os.pipe()
         log_reader, log_writer = os.pipe()
@@ -141,7 +141,7 @@ class _Watcher:
         return report
 
     def _until_end(self, started: float) -> str:
-        """Return why the evaluation is to be ended; an empty text when it ended by itself."""
+        """Wait for the evaluation; return the reason to end it, or an empty text if it ended by itself."""
         self._poll = select.poll()
         for number in (self.socket.fileno(), self._log_reader, self.control.fileno()):
             self._poll.register(number, select.POLLIN)
@@ -166,21 +166,21 @@ class _Watcher:
                     return excess
 
     def _drain(self) -> None:
-        """Move what is in the pipe into the log, up to its limit, and throw the rest away."""
+        """Move the pipe's content to the log, up to its limit, and discard the rest."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._log_reader, _CHUNK_BYTES):
                 os.write(self._log, chunk[: max(0, self.limits["log_bytes"] - self._logged)])
                 self._logged += len(chunk)
                 if self._logged > FLOOD_BYTES:
                     return
-            with contextlib.suppress(KeyError):  # at the end of the pipe: poll would say so for ever
+            with contextlib.suppress(KeyError):  # end of the pipe: poll would report it forever
                 self._poll.unregister(self._log_reader)
 
     def _processes(self) -> list[int]:
         return [process for process in processes.descendants(os.getpid()) if process != self.zygote]
 
     def _excess(self, now: float) -> str:
-        """Return which limit is passed by all processes together; an empty text if none is."""
+        """Return the limit exceeded by all processes together, or an empty text."""
         found, most_memory = self._processes(), MEMORY_SHARE * self.limits["memory_mb"] << 20
         tasks, memory_bytes = processes.usage(found)
         if tasks > 1 + self.limits["processes"] + self.limits["threads"]:
@@ -198,7 +198,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """Return a user that nobody else is, who owns the private folder from now on; None except for root."""
+    """Return an otherwise unused user, and make it the owner of the private folder; None except for root."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

@@ -1,6 +1,6 @@
-"""The zygote: imports an evaluator once, under the locks of an evaluation, and forks for each evaluation.
+"""The zygote: imports an evaluator once, restricted like an evaluation, and forks for each evaluation.
 
-If the import did more, such as starting threads, each evaluation imports the evaluator anew.
+If the import has side effects that a fork would lose, such as threads, each evaluation imports it anew.
 """
 
 import gc
@@ -18,17 +18,17 @@ from . import child, evaluation, kernel
 from .server import serve
 
 CONTROL = 3
-"""File descriptor of the socket by which the watcher asks for evaluations."""
+"""File descriptor of the socket on which the watcher requests evaluations."""
 
 
 def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int, is_warm: bool) -> NoReturn:
-    """Lock this fresh child of a watcher down, import the evaluator if it is to be warm, and serve.
+    """Lock down this fresh child of a watcher, import the evaluator if `is_warm`, and serve.
 
-    The first message says why it is not warm; an empty text if it is, or need not be.
+    The first message is the reason that the import cannot be shared, or an empty text.
     """
     try:
         kernel.die_with(watcher)
-        child.place({1: 0, 2: 0, CONTROL: control_end})  # what importing prints is no evaluation's
+        child.place({1: 0, 2: 0, CONTROL: control_end})  # output of the import belongs to no evaluation
         sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
         with socket.socket(fileno=CONTROL) as control, open("/proc/self/maps", errors="replace") as maps:
             filters = _lock_down(settings, watcher)
@@ -40,7 +40,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
             counted_ms = 0.0
 
             def evaluate(_request: bytes, descriptors: list[int]) -> dict[str, float]:
-                """Fork an evaluation for a set of descriptors, and return how it ended."""
+                """Fork an evaluation with these descriptors, and return how it ended."""
                 nonlocal counted_ms
                 pid = os.fork()
                 if pid == 0:
@@ -61,7 +61,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 
 
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
-    """Take all locks of an evaluation but those on its own process; returns the filters that are left."""
+    """Apply the restrictions of an evaluation except those per process; return the remaining filters."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     evaluation.limit_resources(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])
@@ -84,7 +84,7 @@ def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filte
 
 
 def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> evaluation.Imported | str:
-    """Return the evaluator, or what importing it did that forking would not carry over."""
+    """Import the evaluator; return it, or the side effect of its import that a fork would lose."""
     work = settings["work"]
     before = random.getstate()
     try:
@@ -93,7 +93,7 @@ def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> eva
         module = evaluation.load_evaluator(settings["evaluator"], settings["program_folder"])
         if "numpy" in sys.modules:
             importlib.import_module("numpy.random")  # lazy in numpy 2, and slow to import
-    except BaseException as error:  # each evaluation will say so itself
+    except BaseException as error:  # each evaluation reports it itself
         return f"raised {type(error).__name__}"
     here = Path.cwd()
     did = {
@@ -104,7 +104,7 @@ def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> eva
         "went to a folder that is made for each": here != Path(work) and here.is_relative_to(work),
     }
     for path in [path for path in sys.path_importer_cache if path.startswith(work)]:
-        del sys.path_importer_cache[path]  # that lists what is there now
+        del sys.path_importer_cache[path]  # cached folder contents are out of date later
     state = random.getstate()
     imported = module, None if state == before else state
     return next((what for what, is_done in did.items() if is_done), imported)

@@ -1,1 +1,1 @@
-"""A table of attacks, and a program that runs them on this machine."""
+"""A table of attacks, and code to run them on this machine."""

@@ -1,4 +1,4 @@
-"""Runs the table of attacks against a sandbox and measures what an evaluation costs."""
+"""Runs the table of attacks against a sandbox and measures the cost of an evaluation."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ def evaluate(program_path):
     spec.loader.exec_module(program)
     return {"done": program.f(1)}
 """
-"""What the attacks of the other modes are run by."""
+"""Evaluator that runs the attacks of the modes `whole` and `proxy`."""
 TRIVIAL = "def f(x):\n    return x + 1\n"
 HIDDEN_FILE = contextlib.__file__
 """A file below the Python installation that the attacks expect to be hidden."""
@@ -51,7 +51,7 @@ _answers: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """How one attack ended."""
+    """Outcome of one attack."""
 
     name: str
     is_held: bool
@@ -63,7 +63,7 @@ class AttackOutcome:
 
 @contextlib.contextmanager
 def exposed_target() -> Iterator[AttackTarget]:
-    """Set up what the attacks look for: a home with a key, an open port, a key in the environment."""
+    """Set up targets for the attacks: a home with a key, an open port, a key in the environment."""
     with (
         mock.patch.dict(os.environ, {"OPENAI_API_KEY": "sk-secret"}),
         tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as home,
@@ -85,7 +85,7 @@ def _is_untouched(home: str) -> bool:
 def run_attacks(
     runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
 ) -> Iterator[AttackOutcome]:
-    """Run the attacks and yield how each ended, and last whether the home is untouched."""
+    """Run the attacks and yield their outcomes, and at the end whether the home is untouched."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
@@ -93,7 +93,7 @@ def run_attacks(
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
-    """Put in place what later programs search memory for: an answer here, data in another program."""
+    """Plant secrets that attacks search memory for: an answer in this process, data in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
@@ -113,7 +113,7 @@ def _outcome(
 
 @contextlib.contextmanager
 def _evaluators(level: Level, openings: Openings | None = None) -> Iterator[dict[str, WholeSandbox]]:
-    """Open a sandbox of each mode with an evaluator for the time of a block; `openings` are for `whole`."""
+    """Open a sandbox of each mode with an evaluator, for the block; `openings` apply to `whole`."""
     with tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as folder:
         Path(folder, "evaluator.py").write_text(EVALUATOR)
         opened = openings or Openings()
@@ -125,12 +125,12 @@ def _evaluators(level: Level, openings: Openings | None = None) -> Iterator[dict
 
 
 def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> WholeResult:
-    """Return what the evaluator says of a program."""
+    """Return the evaluator's result for a program."""
     return sandbox.run(WholeJob({"program.py": code}, "program.py", "evaluator.py"), limits)
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run the attacks on both modes of evaluators; held means here too that the next program runs."""
+    """Run the attacks on both evaluator modes; an attack is held only if the next program still runs."""
     with _evaluators(level) as modes:
         for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:
@@ -143,7 +143,7 @@ def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutco
 
 
 def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run attacks that an opening lets through, with it and without, and yield whether it is the opening."""
+    """Run attacks with and without an opening, and yield whether they succeed only with it."""
     for word, attack in controls(target):
         done = []
         for openings in (None, read_openings([word], Path(target.home))):
@@ -156,7 +156,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
-    """Return CPU milliseconds of one evaluation by kind; None where not offered at this level."""
+    """Return CPU milliseconds of one evaluation by kind; None if not supported at this level."""
     costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
     costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
     if level.has_landlock:

@@ -1,7 +1,7 @@
 """Programs that try to escape the sandbox; each is harmless if it succeeds.
 
-Each defines `f(x)`, which returns the list of what it managed to do. Held back means: the run ended
-with one of the expected statuses, and if that is `ok`, with an empty list.
+Each defines `f(x)`, which returns the list of its successful actions. An attack is held if the run ended
+with an expected status and, if that is `ok`, with an empty list.
 """
 
 import re
@@ -13,7 +13,7 @@ from evovpo.sandbox.selftest import exhaustion, reach
 from evovpo.types import Limits, Status
 
 QUICK = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256)
-"""Limits of the attacks: the CPU limit ends what never ends, so a busy machine changes nothing."""
+"""Limits of the attacks: the CPU limit, not the clock, ends endless ones, even on a busy machine."""
 SHORT = Limits(wall_seconds=0.5, cpu_seconds=1, memory_mb=256)
 """For attacks that use no CPU time."""
 WHOLE = """
@@ -80,7 +80,7 @@ CONTROLS = {
     "network": "import socket\n? socket.create_connection(('127.0.0.1', $port), 5).close()",
     "sandbox=off": "import os\n? os.kill($pid, 0)\n? open('$home/.ssh/id_rsa').close()",
 }
-"""Openings, each with what is held back without it and goes through with it."""
+"""Openings, each with an attack that is held without it and succeeds with it."""
 PROXY = """
 # exits in a call -> error
 import os
@@ -118,7 +118,7 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """The target of the attacks: a home, the supervisor, an open port here, a file that the sandbox hides."""
+    """The target of the attacks: a home, the supervisor, an open local port, a hidden file."""
 
     home: str
     pid: int
@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; it failed if the program ended with an expected status (`ok`: and did nothing)."""
+    """One attack; it is held if the program ends with an expected status (and for `ok`, does nothing)."""
 
     name: str
     code: str
@@ -137,10 +137,10 @@ class Attack:
 
 
 def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
-    """Return the attacks of a text: a line `# name -> end or end` before each program.
+    """Parse a text of attacks, with a line `# name -> status or status` before each program.
 
-    `$home` and the like stand for what the target says. A program may end in lines `? statement`: each is
-    tried, and `f` returns those that went through.
+    `$home` and other placeholders are fields of the target. A program may end in lines `? statement`: each is
+    tried, and `f` returns the successful ones.
     """
     text = Template(text).safe_substitute(asdict(target))
     _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)
@@ -182,7 +182,7 @@ def whole_attacks(target: AttackTarget) -> list[Attack]:
 
 
 def controls(target: AttackTarget) -> Iterator[tuple[str, Attack]]:
-    """Yield openings, each with the program that must do all it tries with it, and nothing without."""
+    """Yield openings, each with an attack that must succeed with it and be held without it."""
     for word, code in CONTROLS.items():
         (attack,) = read_attacks(f"# {word} -> ok\n{code}\n", target)
         yield Template(word).safe_substitute(asdict(target)), attack
@@ -242,7 +242,7 @@ RAW = {
     "verdict instead of result": r"""b'{"status": "ok", "rewards": [1]}\n'""",
     "pickle": "pickle.dumps(P())",
 }
-"""What attacks write to the result file, whose number they know."""
+"""Forged content that attacks write to the result file, whose descriptor they know."""
 WRITING = """
 # {} -> bad_output
 import os, pickle

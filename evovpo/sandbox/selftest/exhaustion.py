@@ -27,7 +27,7 @@ def f(x): return 7 ** (10 ** 8) % 2
 import re
 def f(x): return re.match('(a+)+$', 'a' * 40 + 'b')
 """
-"""Programs that never end, and one that does no harm."""
+"""Endless programs, and a harmless one."""
 SLEEPING = """
 # sleeps forever -> timeout
 import time
@@ -110,7 +110,7 @@ def f(x):
     except OSError: pass
     return [] if opened < 64 else [opened]
 """
-"""Programs that ask the kernel for what none needs."""
+"""Programs that make system calls that no program needs."""
 if platform.machine() == "x86_64":
     KERNEL += """
 # x32 system call -> forbidden

@@ -1,9 +1,9 @@
 """Attacks on files, the network, other processes and leftover memory."""
 
 HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
-"""Start of a text that is only in the supervisor's memory."""
+"""Prefix of a text that exists only in the supervisor's memory."""
 OTHER_CANDIDATE = "OTHER-" + "CANDIDATE"
-"""A text that only an earlier program held."""
+"""A text that existed only in an earlier program."""
 
 FILES = """
 # writes files -> ok
@@ -78,7 +78,7 @@ import ctypes, os
 ? os.getxattr('$home/.ssh/id_rsa', 'user.x')
 ? os.close(os.dup(ctypes.CDLL(None).inotify_init1(0)))
 """
-"""What an evaluation may not do either, which has files and pairs of sockets of its own."""
+"""Actions also forbidden for an evaluation, which has its own files and socket pairs."""
 NETWORK = """
 # opens sockets -> ok
 import socket

@@ -1,4 +1,4 @@
-"""A starting program: it must run, it need not be right."""
+"""A starting program: it must run, but need not be right."""
 
 
 def solve(name):

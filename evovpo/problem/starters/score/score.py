@@ -1,4 +1,4 @@
-"""Turns a program's outputs into rewards. Programs never see this file: it runs outside the sandbox."""
+"""Converts a program's outputs to rewards. Programs never see this file: it runs outside the sandbox."""
 
 import math
 
@@ -12,7 +12,7 @@ def cases():
 
 
 def closeness(output, x):
-    """From 1.0 (exact) towards 0.0. An output may be any JSON value, so look before using it."""
+    """From 1.0 (exact) towards 0.0. An output may be any JSON value, so check its type first."""
     if isinstance(output, bool) or not isinstance(output, (int, float)):
         return 0.0
     return 1.0 / (1.0 + abs(output - math.sqrt(x)) / math.sqrt(x))
@@ -21,7 +21,7 @@ def closeness(output, x):
 def score(outputs):
     """One reward in [0, 1] for each objective of problem.toml; higher is better.
 
-    A pair of that and a text may be returned too: a model that improves the program is shown the text.
+    A pair of rewards and a text may be returned too: the text is shown to a model that improves the program.
     """
     values = [closeness(output, x) for output, x in zip(outputs, SMALL + LARGE)]
     return {

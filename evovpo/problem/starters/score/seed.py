@@ -1,4 +1,4 @@
-"""A starting program: it must run, it need not be good."""
+"""A starting program: it must run, but need not be good."""
 
 
 def solve(x):
