@@ -58,7 +58,7 @@ def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
 
 
 def search_seed(problem: Problem, seed: int) -> int:
-    """Return the seed of a search, different for every problem, so that runs with one `seed` are independent."""
+    """Return the seed of a search, which also depends on the problem, so that runs are independent."""
     return int(content_id(problem.id, str(seed)), 16)
 
 

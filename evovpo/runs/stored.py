@@ -258,9 +258,7 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     ancestors = []
     for program_id in ids:
         step = origins.get(program_id)
-        if (
-            step is None and program_id not in starts
-        ):  # an inspiration; its own lineage is not followed
+        if step is None and program_id not in starts:  # an inspiration; its own lineage is not followed
             step = next(iter(store.lineage(run_id, program_id)), None)
         evaluation = store.known_evaluation(problem.version, program_id)
         ancestors.append(

@@ -161,7 +161,7 @@ class Browsing(Database):
     def first_tell(
         self, connection: Connection, run_id: str, program_id: str
     ) -> tuple[Prompt, Tell, int] | None:
-        """Return the ask and tell that first proposed a program in a run, and the tell's position, or None."""
+        """Return the ask and tell that first proposed a program in a run and the tell's position, or None."""
         place = select(func.min(candidates.c.position)).where(
             candidates.c.program_id == program_id, candidates.c.run_id == run_id
         )
