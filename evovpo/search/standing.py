@@ -73,7 +73,7 @@ class Standing:
     def take(
         self, program: Program, evaluation: Evaluation, parent: ShownProgram | None = None, idea: str = ""
     ) -> None:
-        """Add a judged program and compare it with the best; `idea` is the model's description of it."""
+        """Add a judged program and compare it with the best; `idea` describes the change to its parent."""
         changes: tuple[Change, ...] = ()
         if idea and parent is not None:
             change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))
