@@ -27,7 +27,7 @@ class Proposer(Protocol):
         `indices` are distinct and in `range(prompt.rollouts)`: normally all, after a crash the missing ones.
         Each rollout has the policy version that wrote it, the id `rollout_id(prompt.id, index)`, and if the
         backend returns them token ids and log-probabilities under `sampling`. Calls may run concurrently. If
-        the backend allows it, reply i depends on the policy, the prompt's text and seed, i and `sampling` only.
+        the backend allows it, reply i depends only on policy, prompt text, prompt seed, i and `sampling`.
 
         Raises `SearchError` for indices outside the ticket or a ticket without a model prompt, and
         `ConfigError` for sampling settings that the backend does not support.
