@@ -45,7 +45,7 @@ class _InstructFormat:
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
-        # The system message in a project's own configuration stays in the system message.
+        # A project's own statement is its configured system message, and stays there.
         statement, own = problem.statement.strip(), problem.evaluator is not None
         values = {
             "statement": "" if own else statement,

@@ -198,7 +198,7 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """Return whether an earlier version made a part: it has no ways to ask, or a removed strategy."""
+    """Return whether an earlier version made a part: one without ways to ask or with a removed strategy."""
     search = json.loads(part.config_json).get("search", {})
     return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
 

@@ -34,7 +34,7 @@ _PROGRAMS = 3
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
-    """Return whether a program failed: by its own fault, or with an error or score 0 from an evaluator."""
+    """Return whether a program failed, or its evaluator returned an error or a score of 0."""
     if evaluation.status is not Status.OK or problem.evaluator is None:
         return evaluation.status.is_candidate_fault
     return (

@@ -35,7 +35,7 @@ from evovpo.types import (
 
 _MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
 BEFORE_FEEDBACK = 8
-"""At most the budget divided by this is asked for before the first reply."""
+"""Divisor of the budget: asks before the first reply may use this part of it."""
 
 
 class SearchState(Standing):

@@ -54,7 +54,7 @@ class Shares:
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Record the gain of a reply to an ask made by a way."""
+        """Record the gain of a reply to an ask of this way."""
         if way not in self._gains:
             return
         for name in self._gains:

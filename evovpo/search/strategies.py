@@ -138,7 +138,7 @@ def make_strategy(population: Population, failures: Failures, standing: Standing
     config = standing.config
     if config.strategy == "islands":
         return Islands(population, failures, standing)
-    # With an evaluator of its own, a problem statement alone does not say what to define.
+    # The statement of a problem with its own evaluator does not say what a program must define.
     return IndependentSampling(
         shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None
     )

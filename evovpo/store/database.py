@@ -17,7 +17,7 @@ from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
-"""Longest wait for a lock of another process; `?timeout=SECONDS` in the URL overrides it."""
+"""Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
 """Pause between attempts, needed because SQLite itself waits for some locks only."""
 _ATTEMPTS = 20
@@ -108,7 +108,7 @@ class Database:
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
         """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
 
-        Raises StoreError if it cannot be opened, holds something else, or has another schema version.
+        Raises StoreError if it cannot be opened, is not a store, or has another schema version.
         """
         database = cls(parse_url(url))
         name = database.name
@@ -131,7 +131,7 @@ class Database:
         return database
 
     def read(self, query: Callable[[Connection], T]) -> T:
-        """Return the result of `query`, run in a read-only transaction."""
+        """Return the result of `query`, run in a read-only transaction that sees one consistent state."""
 
         def once() -> T:
             with self._reader.connect() as connection:
@@ -208,7 +208,7 @@ class Database:
         state = getattr(error.orig, "sqlstate", None)
         if error.connection_invalidated or state in _COLLISIONS:
             return attempt < _ATTEMPTS
-        return waits and state is None and isinstance(error, exc.OperationalError)  # nobody answers
+        return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:
         """Close all connections. Everything told is stored already; a store in memory is lost."""
