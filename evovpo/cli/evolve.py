@@ -269,12 +269,18 @@ def _finish(
         rows = read_table(table)
         column = output or list(rows[0])[-1]
         forms = new_forms(view.problem, rows, column)
+
+    def feedback_of(program_id: str) -> str:
+        judged = store.known_evaluation(view.problem.version, program_id)
+        return judged.feedback if judged else ""
+
+    reason = nothing_judged(outcome, view.summary, view.scores, feedback_of)
     if as_json:
         print_json({**outcome_json(outcome), "new_forms": forms})
     else:
         where = store_option(store)
         show_answer(result(view, outcome))
-        show_advice(store, view)
+        show_advice(store, view, bool(reason))
         if table is not None:
             say_new_forms(forms, column)
             words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
@@ -289,24 +295,19 @@ def _finish(
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
 
-    def feedback_of(program_id: str) -> str:
-        judged = store.known_evaluation(view.problem.version, program_id)
-        return judged.feedback if judged else ""
-
-    reason = nothing_judged(outcome, view.summary, view.scores, feedback_of)
     if reason:
         leave(Exit.NOTHING_EVALUATED, f"error: {reason}")
     if outcome.is_memorised:
         leave(Exit.MEMORISED)
 
 
-def show_advice(store: Store, view: RunView) -> None:
+def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
     """Print what would help a run that is not solved."""
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus
 
     rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
-    if found := advice(view, store_option(store), next((row["text"] for row in rows if row["text"]), "")):
+    if found := advice(view, store_option(store), rows, is_failed):
         say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
 
 

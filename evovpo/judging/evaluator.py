@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _scorer_numbers = itertools.count()
 
 
-class _RaisedError(ProblemError):
+class ScorerError(ProblemError):
     """A scorer that raised on outputs."""
 
 
@@ -73,7 +73,7 @@ class Scorer(NamedTuple):
         try:
             returned = self.score(outputs)
         except (Exception, SystemExit) as error:
-            raise _RaisedError(
+            raise ScorerError(
                 f"{name}: score(outputs) raised {_raised(error)}; outputs come from candidates and may be any"
                 " JSON value (None, text, a list of another length): check them and give 0.0 for a bad one"
             ) from error
@@ -162,7 +162,7 @@ class Evaluator:
         """Return what a scorer says; zeros, and a warning, where it raises on the outputs of a candidate."""
         try:
             return scorer.answer(result, str(self._problem.scorer_path))
-        except _RaisedError as error:
+        except ScorerError as error:
             if program in self._problem.seeds:
                 raise
             _log.warning("%s; the program gets zeros", error)

@@ -175,16 +175,17 @@ class Client:
                     elif sent.is_broke or sent.status is None or sent.status in _AGAIN or sent.status >= 500:
                         failed, now = failed + 1, time.monotonic()
                         failing_since = failing_since or now
+                        times = f"{failed} times" if failed > 1 else "once"
                         is_passing = not sent.is_broke and sent.call.reason.startswith(_PASSING)
                         is_patient = is_passing and now - failing_since < self.settings.patience_seconds
                         if (failed >= self.settings.attempts and not is_patient) or sent.is_broke:
                             raise ServerError(
-                                f"{self.server.address} failed {failed} times, at last: {sent.call.reason}: "
+                                f"{self.server.address} failed {times}, at last: {sent.call.reason}: "
                                 f"{sent.detail}; see its log, then resume the run"
                             )
                         wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
                         self.trouble = (
-                            f"{self.server.address} failed {failed} times ({sent.call.reason}: "
+                            f"{self.server.address} failed {times} ({sent.call.reason}: "
                             f"{sent.detail[:80]}); next try in {wait:.0f} s"
                         )
                     else:

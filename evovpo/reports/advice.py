@@ -1,8 +1,9 @@
 """Advice for an unsolved run, from its stored data."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
+from typing import Any
 
 from evovpo.config import Config
 from evovpo.reports.text import counted, printable
@@ -19,16 +20,21 @@ _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR:
 _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
-def advice(view: RunView, store_option: str = "", unread: str = "") -> list[str]:
+def advice(
+    view: RunView, store_option: str = "", unread: Sequence[Mapping[str, Any]] = (), is_failed: bool = False
+) -> list[str]:
     """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
 
-    `unread` is the beginning of an answer without a program, to quote.
+    `unread` are some of its answers without a program, as `Store.answers` gives them, to quote from. No more
+    evaluations are advised where the run `is_failed`: nothing it asked for came to anything.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
-    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread), _MOST))
+    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread, is_failed), _MOST))
 
 
-def _reasons(view: RunView, further: str, text: str) -> Iterator[str]:
+def _reasons(
+    view: RunView, further: str, answers: Sequence[Mapping[str, Any]], is_failed: bool
+) -> Iterator[str]:
     summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
@@ -43,7 +49,11 @@ def _reasons(view: RunView, further: str, text: str) -> Iterator[str]:
     read = summary.by_parse_status
     if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
         helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
-        such = f", such as {printable(' '.join(text.split()))!r}" * bool(text)
+        quoted = next((one for one in answers if one["text"]), None) or next(iter(answers), None)
+        such = "" if quoted is None else _such(quoted)
+        cut = sum(one["finish_reason"] == "length" for one in answers)
+        if cut > len(answers) / 2:
+            such, helps = ", most of them cut off at the limit of tokens", f"less thinking, {helps}"
         yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
@@ -57,9 +67,16 @@ def _reasons(view: RunView, further: str, text: str) -> Iterator[str]:
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and wrong:
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
-        yield f"right in no program: training examples {rows}, if no mistakes; more like them"
+        yield f"no program is right on training examples {rows}: correct mistakes in them, or add more alike"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
     if config.proposer.name != "openai":
         yield "a larger model behind a server: --base-url URL --model NAME"
-    yield "another --seed" + f", or {further}" * (not late)
+    if not is_failed:
+        yield "another --seed" + f", or {further}" * (not late)
+
+
+def _such(answer: Mapping[str, Any]) -> str:
+    """Return the beginning of an answer and why no program could be read from it."""
+    text, reason = (printable(" ".join((answer[name] or "").split())) for name in ("text", "reason"))
+    return f", such as {text!r}" * bool(text) + f" ({reason})" * bool(reason)

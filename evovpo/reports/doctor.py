@@ -143,7 +143,7 @@ def report_view(report: DoctorReport) -> RenderableType:
         setting = grouping_setting(diagnosis)
         if setting:
             where = f"{report.problem.folder or report.problem.id}/problem.toml"
-            settings += f", and these {len(advice.groups)} groups in {printable(where)}:\n"
+            settings += f", and this grouping into {len(advice.groups)} in {printable(where)}:\n"
         # Each line on its own, so that none is broken and all can be copied.
         lines = [settings, *setting.splitlines()]
         parts += [Text(), *(Text(line, no_wrap=True, overflow="ignore") for line in lines)]

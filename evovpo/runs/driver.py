@@ -21,7 +21,7 @@ from evovpo.runs.group import Found, GroupJudge
 from evovpo.sandbox.openings import what_is_missing
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.types import Evaluation, Prompt, Rollout, RunStatus, Sampling, Status, Tell
+from evovpo.types import Evaluation, ParseStatus, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
 """Time without events after which `on_tell` reports what the run is waiting for."""
@@ -29,6 +29,8 @@ _ASKS_AT_ONCE = 64
 """Maximum consecutive asks before open requests get their turn."""
 _SAME_FAULTS = 20
 """Consecutive programs with the same fault after which the run stops, because the evaluator is to blame."""
+_MOST_UNREAD = 100
+"""Consecutive answers of a server without a program after which the run stops."""
 _PATIENCE_SECONDS = 0.05
 """Maximum wait of the next ask for the judgement of a group that arrived."""
 
@@ -82,6 +84,8 @@ class Driver:
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
     """The latest consecutive equal faults."""
+    _unread: int = 0
+    """The latest consecutive answers without a program."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
     """Groups being judged, in order of arrival."""
 
@@ -198,7 +202,7 @@ class Driver:
         judging = "programs to be judged" * bool(self._arrived)
         seconds = time.monotonic() - self._told_at
         trouble = self.proposer.trouble if isinstance(self.proposer, PatientProposer) else ""
-        waits = f"waiting since {seconds:.0f} s for {' and '.join(filter(None, (replies, judging)))}"
+        waits = f"waiting for {' and '.join(filter(None, (replies, judging)))}, {seconds:.0f} s so far"
         return f"{waits}: {trouble}" if trouble else waits
 
     def _take_replies(self) -> None:
@@ -217,6 +221,16 @@ class Driver:
 
     async def _judge_and_tell(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> None:
         self._commit(self._groups.tells(prompt, rollouts, await self._groups.find(prompt, rollouts)))
+
+    def _note_unread(self, tell: Tell) -> None:
+        """Stop the run if a server model writes many consecutive answers without a program."""
+        if self.config.proposer.name != "openai":
+            return
+        for judged in tell.judged:
+            is_unread = judged.candidate.parse_status is ParseStatus.UNPARSED
+            self._unread = self._unread + 1 if is_unread else 0
+        if self._unread >= _MOST_UNREAD:
+            self.stop_reason = f"{self._unread} answers in a row held no program"
 
     def _note_faults(self, tell: Tell) -> None:
         """Stop the run if an evaluator reports the same fault for many consecutive programs."""
@@ -246,6 +260,7 @@ class Driver:
         self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:
             self.search.tell(tell)
+            self._note_unread(tell)
             self._note_faults(tell)
             self.on_tell(Progress(self.search, self.executed))
         self.keep(False)

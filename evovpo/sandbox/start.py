@@ -85,6 +85,7 @@ def bwrap_command(
             command += ["--symlink", str(Path(path).readlink()), path]
         else:
             command += ["--ro-bind-try", path, path]
+    command += ["--dir", "/etc"]  # bubblewrap's own would be closed to users other than root
     for path in [*python_paths(), *readable, "/etc/ld.so.cache"]:
         command += ["--ro-bind-try", path, path]
     for path in writable:

@@ -109,7 +109,8 @@ class EvaluatorServer(Server):
         if self._is_alone:
             self.work = WORK_IN_NAMESPACES  # it is made there
             bound = [path for name in openings.readable for path in (name, os.path.realpath(name))]
-            readable = [str(around.folder), str(SERVER_FOLDER), *bound]
+            outside_usr = ["/etc/alternatives", "/etc/localtime"]  # `/usr/bin/cc` is a link into the first
+            readable = [*outside_usr, str(around.folder), str(SERVER_FOLDER), *bound]
             opened = openings.has_network, openings.writable
             namespaces = bwrap_command(readable, limits.disk_mb, self._has_private_user, *opened)
             command = [*namespaces[:-1], "--dir", self.work, "--chdir", self.work, "--"]

@@ -100,7 +100,8 @@ class Browsing(Database):
         rows = connection.execute(
             select(
                 *(candidates.c.position, candidates.c.slot, prompts.c.kind, prompts.c.island),
-                *(rollouts.c.policy_version, candidates.c.parse_status, candidates.c.reason),
+                *(rollouts.c.policy_version, rollouts.c.finish_reason),
+                *(candidates.c.parse_status, candidates.c.reason),
                 *(candidates.c.program_id, _begun(candidates.c.text, characters).label("text")),
                 func.length(candidates.c.text).label("characters"),
             )

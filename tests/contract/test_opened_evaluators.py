@@ -1,6 +1,7 @@
 """What an owner opens for an evaluator that is trusted that far, and that nothing else opens with it."""
 
 import os
+import shutil
 import socket
 import textwrap
 from collections.abc import Sequence
@@ -19,10 +20,12 @@ pytestmark = pytest.mark.slow
 LIMITS = Limits(wall_seconds=60.0, cpu_seconds=30, memory_mb=4000, processes=32, open_files=128)
 
 
-def evaluated(folder: Path, evaluator: str, level: Level, words: Sequence[str] = ()) -> WholeResult:
+def evaluated(
+    folder: Path, evaluator: str, level: Level, words: Sequence[str] = (), program: str = ""
+) -> WholeResult:
     """Return what an evaluator of this text says with these words allowed."""
     (folder / "evaluator.py").write_text(textwrap.dedent(evaluator))
-    job = WholeJob({"program.cpp": ""}, "program.cpp", "evaluator.py")
+    job = WholeJob({"program.cpp": program}, "program.cpp", "evaluator.py")
     openings = read_openings(words, folder)
     with WholeSandbox(folder, workers=1, level=level, retries=0, openings=openings) as sandbox:
         return sandbox.run(job, LIMITS)
@@ -52,6 +55,19 @@ def test_the_working_folder_is_a_private_copy_of_the_project(level: Level, tmp_p
     assert (tmp_path / "data" / "points.csv").read_text() == "1\n2\n"
 
 
+COMPILES = """
+import subprocess
+def evaluate(path):
+    subprocess.run(["cc", "-O1", "-o", "made", path], check=True)
+    return {"found": int(subprocess.run(["./made"], capture_output=True, text=True).stdout)}
+"""
+
+
+def words_for_compilers(level: Level) -> list[str]:
+    """Return what lets modes of files be changed: without namespaces only root's evaluations may anyway."""
+    return ["path=/usr/bin"] if level is Level.LANDLOCK_SECCOMP and os.geteuid() else []
+
+
 def test_a_program_made_in_the_private_folder_can_be_started(level: Level, tmp_path: Path) -> None:
     evaluator = """
     import shutil, subprocess
@@ -59,10 +75,16 @@ def test_a_program_made_in_the_private_folder_can_be_started(level: Level, tmp_p
         shutil.copy("/bin/true", "made")
         return {"code": subprocess.run(["./made"]).returncode}
     """
-    # Modes of files may be changed where compilers are opened; without namespaces only root's may be anyway.
-    words = ["path=/usr/bin"] if level is Level.LANDLOCK_SECCOMP and os.geteuid() else []
-    result = evaluated(tmp_path, evaluator, level, words)
+    result = evaluated(tmp_path, evaluator, level, words_for_compilers(level))
     assert dict(result.metrics) == {"code": 0}, result
+
+
+def test_a_compiled_candidate_runs(level: Level, tmp_path: Path) -> None:
+    if shutil.which("cc", path="/usr/bin") is None:
+        pytest.skip("no /usr/bin/cc to compile with")
+    program = '#include <stdio.h>\nint main() { printf("%d", 6 * 7); }\n'
+    result = evaluated(tmp_path, COMPILES, level, words_for_compilers(level), program)
+    assert dict(result.metrics) == {"found": 42}, result
 
 
 def test_environment_paths_and_programs_are_opened_by_name(

@@ -145,7 +145,7 @@ def test_while_nothing_comes_it_is_said_what_is_waited_for(monkeypatch: pytest.M
     driver.proposer, driver.on_tell = Silent(toy_script()), listen
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
     first = next(text for text in said if "replies" in text)
-    assert re.fullmatch(r"waiting since \d+ s for replies of http://localhost:1/v1 to 1 prompt", first)
+    assert re.fullmatch(r"waiting for replies of http://localhost:1/v1 to 1 prompt, \d+ s so far", first)
     assert said[-1] == ""
 
 
@@ -437,6 +437,15 @@ def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path:
         again = resume("r", store, ScriptedProposer(fail))
         assert (again.stopped, again.evaluations) == (outcome.stopped, 12)
         assert store.run("r").status is RunStatus.STOPPED
+
+
+@pytest.mark.parametrize(("name", "evaluations"), [("openai", 102), ("local", 120)])
+def test_a_model_of_a_server_that_writes_no_programs_stops_the_run(name: str, evaluations: int) -> None:
+    settings = with_search(evaluations=120).changed(proposer=SETTINGS.proposer.changed(name=name))
+    driver, _, _ = make_driver(lambda prompt, index: "I cannot help.", settings=settings)
+    assert asyncio.run(driver.run()) is (RunStatus.STOPPED if name == "openai" else RunStatus.EXHAUSTED)
+    assert driver.search.proposed == evaluations
+    assert bool(driver.stop_reason) == (name == "openai")
 
 
 # Kinds of tickets beside programs

@@ -184,6 +184,12 @@ def test_the_same_data_and_seed_give_the_same_weights(place: Place, trained: Tra
     assert_same(place, trained)
 
 
+def test_another_seed_gives_other_weights(place: Place, trained: Trained) -> None:
+    place.retrain(CONFIG.changed(run={"seed": 1}))
+    expected = trained.place.weights(1)
+    assert any(not torch.equal(value, expected[name]) for name, value in place.weights(1).items())
+
+
 def test_training_makes_what_was_rewarded_likelier(tmp_path: Path, tiny_folder: Path) -> None:
     def likes_low_tokens(tokens: Sequence[int], rng: Random) -> Rewards:
         return (float(sum(token < 20 for token in tokens) / max(1, len(tokens))),) * 3

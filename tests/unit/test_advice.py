@@ -31,6 +31,7 @@ def view(proposer: dict[str, str] = SERVED, **facts: Any) -> RunView:
 
 THIRDS = [tuple(float(row % 3 == rest) for row in range(ROWS)) for rest in range(3)]
 """Every row is right in one of three programs, all rows in no two of them."""
+UNREAD = {"text": "I cannot\nhelp.", "reason": "the reply has no code block", "finish_reason": "stop"}
 FIRST_ROWS_RIGHT = (1.0,) * 6 + (0.0,) * (ROWS - 6)
 LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 
@@ -51,7 +52,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
         (
             {"by_parse_status": {ParseStatus.PARSED: 60, ParseStatus.UNPARSED: 40}},
             THIRDS,
-            "40 of 100 answers held no program, such as 'I cannot help.': ",
+            "40 of 100 answers held no program, such as 'I cannot help.' (the reply has no code block): ",
         ),
         (
             {"by_status": {Status.OK: 30, Status.ERROR: 20, Status.TIMEOUT: 50}},
@@ -64,7 +65,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
             "it still got better after 90 of 100 evaluations: evovpo resume run --evaluations 200",
         ),
         ({}, [FIRST_ROWS_RIGHT, LAST_ROWS_RIGHT], "two of its programs are right on all rows together"),
-        ({}, [FIRST_ROWS_RIGHT], "right in no program: training examples 7, 8, if no mistakes; "),
+        ({}, [FIRST_ROWS_RIGHT], "no program is right on training examples 7, 8: "),
         (
             {"by_parse_status": {ParseStatus.PARSED: 40, ParseStatus.DUPLICATE: 60}},
             THIRDS,
@@ -77,7 +78,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 def test_each_fact_has_its_advice(
     facts: dict[str, Any], vectors: list[tuple[float, ...]], first: str
 ) -> None:
-    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]), unread="I cannot\nhelp.")
+    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]), unread=[UNREAD])
     assert found[0].startswith(first)
     assert len(found) <= 3
 
@@ -94,6 +95,14 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
     assert [line.split(":")[0] for line in found] == [
         "40 of 100 answers held no program",
         "60 of 100 programs ended with crash",
-        "right in no program",
+        "no program is right on training examples 7, 8",
     ]
-    assert "training examples 7, 8, if no mistakes; more like them" in found[2]
+
+
+def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
+    cut = {"text": "", "reason": "the reply has only 0 of 1 answers", "finish_reason": "length"}
+    found = advice(view(by_parse_status={ParseStatus.UNPARSED: 100}), unread=[cut] * 20, is_failed=True)
+    assert found == [
+        "100 of 100 answers held no program, most of them cut off at the limit of tokens: "
+        "less thinking, another model, or more sampling.max_tokens"
+    ]

@@ -32,7 +32,7 @@ from evovpo.types import Problem, Program, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
-_MOST_CELLS, _MOST_BYTES = 5_000_000, 512 << 20
+_MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
 """Of a sheet, from its corner to its farthest cell, and of all that its file holds."""
 
 
@@ -168,7 +168,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     said = (
         f"{path}: {wanted!r} from {', '.join(parameters)}: {count} to learn from and {len(unseen)} held out, "
         f"of {len(cases)} distinct rows; {len(rows) - len(known)} have no {wanted!r}"
-        + f", {unclear} inputs have several" * bool(unclear)
+        + f", {unclear} left out whose inputs come with several {wanted!r}" * bool(unclear)
         + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
     return ImportedTask(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
