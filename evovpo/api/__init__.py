@@ -1,1 +1,1 @@
-"""The Python interface: the names that `import evovpo` offers."""
+"""The Python interface: the public names of `import evovpo`."""

@@ -1,4 +1,4 @@
-"""Ask and tell: the user samples and evaluates programs, evovpo searches."""
+"""Ask and tell: the user samples and evaluates programs, evovpo runs the search."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling
 
 
 class Search:
-    """A search for your own loop; it stores nothing and starts no model and no sandbox.
+    """A search for your own loop, without a store, model or sandbox.
 
         search = Search(examples=[(("Ada Lovelace",), "A. Lovelace")], evaluations=100)
         while (prompt := search.ask()) is not None:
@@ -27,8 +27,8 @@ class Search:
             search.tell(prompt, texts, rewards)
         print(search.best)
 
-    Give either `problem`, the name of a bundled problem or a folder, or `examples` as in `evolve`. `settings`
-    are those of `evolve`. The same seed and the same tells in the same order give the same search.
+    Give either `problem`, a bundled problem's name or a folder, or `examples` as in `evolve`. `settings` are
+    the same as for `evolve`. The same seed and the same tells in the same order give the same search.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Search:
 
     @property
     def best(self) -> tuple[str, dict[str, float]] | None:
-        """Source and rewards by component of the best program so far; None before the first tell."""
+        """The best program so far, as (source, {component: reward}); None before the first tell."""
         best = self._search.best
         if best is None:
             return None
@@ -69,15 +69,15 @@ class Search:
         return self._search.is_solved
 
     def ask(self) -> Prompt | None:
-        """Return what to do next, or None when the evaluations are given out.
+        """Return the next prompt, or None when the budget is used up.
 
-        Where `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Else it carries
-        programs of its own, as the first ask does, and there is nothing to sample. Tell in any order.
+        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise, as at the
+        first ask, the prompt carries programs and there is nothing to sample. Tell prompts in any order.
         """
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources in the texts, or those that the prompt carries, that are to be judged."""
+        """Return the sources to evaluate, from the texts or carried by the prompt."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new, _ = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -85,10 +85,10 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Give back all texts of a prompt, and for each of its `programs` component -> reward in [0, 1].
+        """Report all texts of a prompt and the rewards in [0, 1] by component of each of its `programs`.
 
-        None in place of rewards is a program that failed: it counts as zeros. Telling twice changes nothing.
-        Raises `ConfigError` where a program's rewards are missing or outside of that.
+        Rewards of None mark a failed program and count as zeros. Telling twice changes nothing.
+        Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].
         """
         replies = self._replies(prompt, texts)
         group = GroupJudge(self._search, partial(self._judged, rewards))

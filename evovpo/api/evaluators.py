@@ -1,4 +1,4 @@
-"""Makes an OpenEvolve project of an evaluator function and an initial program given in Python."""
+"""Builds an OpenEvolve project from an evaluator function and an initial program given in Python."""
 
 import ast
 import inspect
@@ -13,15 +13,15 @@ from evovpo.files import write_errors
 from evovpo.types import content_id
 
 EvaluatorFunction = Callable[[str], Any]
-"""Path of a program's file to its metrics; runs in the sandbox, in its own process."""
+"""Path of a program file -> metrics; runs in a sandboxed process."""
 
 
 def project_of(
     evaluator: str | Path | EvaluatorFunction, initial_program: str | Path | Sequence[str] | None
 ) -> tuple[str, str]:
-    """Return the path of the evaluator's file, and that of the initial program (empty: the one beside it).
+    """Return the paths of the evaluator and the initial program (empty: the one beside the evaluator).
 
-    Writes a function or source into `evovpo-out`; raises `ConfigError` if a file cannot hold it.
+    Writes a function or source into `evovpo-out`. Raises `ConfigError` if it cannot be written as a file.
     """
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):
@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return a module that defines the function as `evaluate`, with all of its own module that it uses."""
+    """Return module source that defines the function as `evaluate`, with all names of its module it uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")
@@ -52,7 +52,7 @@ def evaluator_source(function: EvaluatorFunction) -> str:
 
 
 def _collect(function: Any, found: dict[str, str]) -> None:
-    """Add the source of a function or class under its name, after what it uses."""
+    """Add the source of a function or class under its name, after the names it uses."""
     name = getattr(function, "__name__", repr(function))
     if name in found:
         return
@@ -76,7 +76,7 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add what makes `name` mean `value`, which a function of `module` uses."""
+    """Add the definition of `name` with this value, which a function of `module` uses."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"
@@ -96,6 +96,6 @@ def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return all names that a piece of code, and what is defined in it, looks up."""
+    """Return all names that a code object and its nested code objects look up."""
     inner = [const for const in code.co_consts if isinstance(const, CodeType)]
     return {*code.co_names}.union(*map(_names, inner))

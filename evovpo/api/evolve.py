@@ -1,4 +1,4 @@
-"""`evolve`: a whole run in one call, on a named problem or on Python values, with any proposer."""
+"""`evolve`: a whole run in one call, for a named problem or Python values, with any proposer."""
 
 import asyncio
 import inspect
@@ -28,7 +28,7 @@ from evovpo.store import Store
 from evovpo.types import Json, Prompt, Rollout, Sampling, Status
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
-"""Messages of a prompt (`role` and `content`, as chat servers take them) and n, to n texts; sync or async."""
+"""(messages with `role` and `content`, as for chat servers; n) -> n texts; sync or async."""
 _T = TypeVar("_T")
 
 
@@ -42,12 +42,12 @@ class Best:
     """Component -> reward in [0, 1]."""
     mean_reward: float
     metrics: dict[str, Json]
-    """The raw metrics of an evaluator that returns its own; else empty."""
+    """Raw metrics, if the evaluator returns any."""
     entry: str = ""
-    """The function that it defines; empty if an OpenEvolve evaluator runs it."""
+    """Name of the function it defines; empty if an OpenEvolve evaluator runs it."""
 
     def __call__(self, *arguments: Json) -> Json:
-        """Return what the program gives in the sandbox; `ProblemError` if it fails or is no function."""
+        """Call the program in the sandbox. Raises `ProblemError` if it fails or is not a function."""
         if not self.entry:
             raise ProblemError("the best program is no function: its evaluator runs it; save best.source")
         with Sandbox(workers=1) as sandbox:
@@ -62,23 +62,23 @@ class Best:
 
 @dataclass(frozen=True)
 class EvolveResult:
-    """Result of a run; `evovpo.read_run(run.id, run.store)` has all details."""
+    """Result of a run; `evovpo.read_run(run.id, run.store)` returns all details."""
 
     id: str
     solved_train: bool
-    """Every example, or component, at full reward."""
+    """True if every example or component has full reward."""
     solved_heldout: bool | None
-    """That, and every held-out example too; None where there are none."""
+    """True if every held-out example passes too; None without held-out examples."""
     best: Best
     evaluations: int
-    """Candidates proposed and judged."""
+    """Candidates proposed."""
     store: str
     stopped: str
-    """Why it ended early other than by being solved; empty if it did not."""
+    """Why an unsolved run ended early, or empty."""
     score_name: str = "mean reward"
-    """What ranks programs, and the curve shows."""
+    """Name of the score that ranks programs and is in the curve."""
     curve: tuple[tuple[int, float], ...] = ()
-    """Evaluations, and the best of that number so far, where it rose."""
+    """(evaluations, best score so far) at every rise."""
 
     def _repr_html_(self) -> str:
         solved = "solved" if self.solved_train else self.stopped or "not solved"
@@ -110,18 +110,17 @@ def evolve(
 ) -> EvolveResult:
     """Search for a program and return the result of the run.
 
-    What to solve is one of: `problem`, the name of a bundled problem or a folder; `examples` (rows of
-    (arguments, result), or a DataFrame whose last column is the result), with `heldout` rows that are only
-    reported; `score`, called in this process with the candidate's outputs on `inputs` (`evovpo.Failed` where
-    it raised), and a `seed_program` that defines `entry`; or OpenEvolve's `evaluator` (a file, or a function
-    of a program's path, which runs in the sandbox from its source) and `initial_program` (a file, or source).
+    The problem is one of: `problem`, a bundled problem's name or a folder; `examples` (rows of (arguments,
+    result), or a DataFrame whose last column is the result), with `heldout` rows that are only reported;
+    `score`, called in this process with the candidate's outputs for `inputs` (`evovpo.Failed` if it raised),
+    with a `seed_program` that defines `entry`; or OpenEvolve's `evaluator` (a file, or a function of a
+    program's path, which runs in the sandbox from its source) with `initial_program` (a file or source).
 
-    Who writes is one of: `proposer`, called with messages and n; `model`, the name of one that a server at
-    `base_url` offers; or the built-in model. `config` is a file as for `--config`, `settings` are values by
-    name, as in `{"search.islands": 2}`. `progress` shows where the run stands; None: on a terminal and in a
-    notebook.
+    Programs are written by one of: `proposer`, called with messages and n; `model`, a model of the server at
+    `base_url`; or the built-in model. `config` is a file as for `--config`, `settings` has values by name, as
+    in `{"search.islands": 2}`. `progress` shows the progress; None: on a terminal and in a notebook.
 
-    Raises `ConfigError` and `ProblemError` for what cannot be used, a `score` that raises included.
+    Raises `ConfigError` and `ProblemError` for invalid arguments, and for a `score` that raises.
     """
     if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
         raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
@@ -195,11 +194,11 @@ def evolve(
     try:
         return outside_loop(run)
     except EvovpoError as error:
-        raise error.with_traceback(None) from None  # what came and what to do; not how it was found out
+        raise error.with_traceback(None) from None  # the message is enough: a traceback would hide it
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return what `function` returns, called where no event loop runs: for a notebook in another thread."""
+    """Call `function` outside of any event loop, in a notebook in another thread, and return its result."""
     try:
         asyncio.get_running_loop()
         is_inside = True
@@ -213,13 +212,13 @@ def outside_loop(function: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True)
 class FunctionProposer:
-    """A user's function as a proposer; its replies have no tokens, so they cannot be trained on."""
+    """A user's function as a proposer; its replies have no token ids and cannot be trained on."""
 
     function: Proposing
     policy_version: int = 0
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return one rollout for each text; raises `ConfigError` unless the function gives n texts."""
+        """Return one rollout per text. Raises `ConfigError` unless the function returns n texts."""
         check_ticket(prompt, indices)
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         texts = await asyncio.to_thread(self.function, messages, len(indices))
@@ -228,11 +227,11 @@ class FunctionProposer:
         return make_rollouts(prompt, indices, texts, sampling)
 
     async def aclose(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources to release."""
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return texts as replies with the given numbers; raises `ConfigError` unless there is one for each."""
+    """Return texts as replies with these indices. Raises `ConfigError` unless there is one text for each."""
     is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
     if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(

@@ -1,15 +1,15 @@
-"""HTML of a run for notebooks: the best program, its rewards, and the curve of the search."""
+"""HTML of a run for notebooks: the best program, its rewards, and the progress curve."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
 _WIDTH, _HEIGHT = 360, 90
 _BARS = 24
-"""Most rewards that are shown; those that are not full come first."""
+"""Maximum rewards shown; rewards below 1 come first."""
 
 
 def program_html(source: str, numbers: Mapping[str, object]) -> str:
-    """Return a program with its rewards, or raw metrics, by name."""
+    """Return a program with its named rewards or raw metrics, as HTML."""
     shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_BARS]
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
     more = f"<tr><td>and {len(numbers) - _BARS} more</td></tr>" * (len(numbers) > _BARS)
@@ -17,7 +17,7 @@ def program_html(source: str, numbers: Mapping[str, object]) -> str:
 
 
 def curve_html(curve: Sequence[tuple[int, float]], name: str) -> str:
-    """Return the best `name` so far against evaluations, as SVG; empty for fewer than two points."""
+    """Return the curve of the best `name` over evaluations, as SVG; empty for fewer than two points."""
     if len(curve) < 2:
         return ""
     last, low, high = max(x for x, _ in curve) or 1, min(y for _, y in curve), max(y for _, y in curve)

@@ -17,10 +17,10 @@ from evovpo.sandbox import Level, Sandbox
 from evovpo.types import Json, Objective, Problem, Status
 
 Row = tuple[Sequence[Json], Json]
-"""One example: the arguments, and the result that is wanted."""
+"""One example: (arguments, expected result)."""
 Examples = Sequence[Row] | Any
-"""Rows, or a DataFrame (pandas or Polars) with a column for each argument and, last, the result;
-rows without one are left out."""
+"""Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column;
+rows without a result are left out."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 
@@ -32,11 +32,11 @@ class Failed(NamedTuple):
 
 
 ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
-"""Outputs of a candidate, one each input (`Failed` where it raised), to component -> reward in [0, 1]."""
+"""Outputs of a candidate, one per input (`Failed` if it raised) -> {component: reward in [0, 1]}."""
 
 
 def rows_of(examples: Any) -> Sequence[Row]:
-    """Return rows as they are, and those of a DataFrame that have a result."""
+    """Return rows unchanged, or the rows of a DataFrame that have a result."""
     if hasattr(examples, "to_dicts"):
         records = examples.to_dicts()
     elif hasattr(examples, "to_dict"):
@@ -50,9 +50,9 @@ def rows_of(examples: Any) -> Sequence[Row]:
 def problem_of_examples(
     examples: Sequence[Row], heldout: Sequence[Row], seed_program: str | None, entry: str, statement: str
 ) -> Problem:
-    """Return a problem whose objectives are the rows; without `seed_program` its start returns an argument.
+    """Return a problem whose objectives are the rows; the default starting program returns an argument.
 
-    Raises `ProblemError` for rows of different length and values that JSON cannot hold.
+    Raises `ProblemError` for rows of different lengths or values that JSON cannot represent.
     """
     if not examples:
         raise ProblemError("examples: expected at least one (arguments, result), found none; give some")
@@ -83,10 +83,10 @@ def problem_of_score(
     statement: str,
     config: Config,
 ) -> tuple[Problem, Scorer]:
-    """Return a problem judged by a function, and the scorer that calls it.
+    """Return a problem scored by a function, and the scorer that calls the function.
 
-    Its components are those named for the outputs of `seed_program`. No two problems made here share
-    judgements. Raises `ProblemError` if that program fails on every input or the function its contract.
+    Its components are the keys returned for the outputs of `seed_program`. Problems returned here never share
+    evaluations. Raises `ProblemError` if `seed_program` fails on every input or the function is invalid.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
@@ -117,7 +117,7 @@ def _loaded(
     files: Mapping[str, str],
     objectives: Sequence[str] = (),
 ) -> Problem:
-    """Return the problem of a folder with these files, checked as every folder is; nothing of it stays."""
+    """Return the problem of a temporary folder with these files, checked like every problem folder."""
     try:
         nodes = ast.walk(ast.parse(source))
     except SyntaxError as error:

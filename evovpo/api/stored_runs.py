@@ -1,4 +1,4 @@
-"""Stored runs and programs, as records and as rows for tables."""
+"""Stored runs and programs, as records and as table rows."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,33 +12,33 @@ from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunSt
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """A program of a run, as it was first proposed."""
+    """A program of a run, from its first proposal."""
 
     id: str
     source: str
     order: int
-    """In which order the run took note of it, from 0."""
+    """Position in the order of proposal, from 0."""
     kind: PromptKind
-    """Of the prompt that brought it: `seed` for a starting program, `join` for one that no model wrote."""
+    """Kind of its prompt: `seed` for a starting program, `join` for a program joined without a model."""
     island: int
     parents: tuple[tuple[ParentRole, str], ...]
-    """What it was made from: role and program id."""
+    """(role, program id) of the programs it was made from."""
     status: Status
     rewards: dict[str, float]
-    """Component -> reward; zeros where the program failed, empty where the sandbox did."""
+    """Component -> reward; zeros if the program failed, empty if the sandbox failed."""
     feedback: str
 
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run and its programs, as they are stored."""
+    """A stored run and its programs."""
 
     id: str
     problem: str
     status: RunStatus
     run: Run = field(repr=False)
     programs: tuple[ProgramRecord, ...] = field(repr=False)
-    """In the order in which the run took note of them."""
+    """In the order of proposal."""
 
     def _repr_html_(self) -> str:
         best = max(self.programs, key=lambda program: sum(program.rewards.values()))
@@ -46,7 +46,7 @@ class StoredRun:
         return head + program_html(best.source, best.rewards)
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
-        """Return a program and then its ancestors, newest first, without inspirations."""
+        """Return a program and its ancestors, newest first; inspirations are not followed."""
         by_id = {program.id: program for program in self.programs}
         found, wanted = {program_id: by_id[program_id]}, [program_id]
         while wanted:
@@ -57,7 +57,7 @@ class StoredRun:
         return sorted(found.values(), key=lambda program: -program.order)
 
     def rows(self) -> list[dict[str, object]]:
-        """Return one flat dictionary a program, for pandas.DataFrame(rows) or polars.DataFrame(rows)."""
+        """Return one flat dictionary per program, for pandas.DataFrame(rows) or polars.DataFrame(rows)."""
         return [
             {
                 "run": self.id,
@@ -82,7 +82,7 @@ def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
 
 
 def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
-    """Return a run with its programs, by its id, the beginning of it, or `latest`; raises `StoreError`."""
+    """Return a run with its programs, by its id, a unique prefix of it, or `latest`. Raises `StoreError`."""
     with Store.open(str(store), create=False) as opened:
         found = opened.run(find_run(opened, run))
         problem = opened.problem(found.problem_id, found.problem_version)

@@ -1,7 +1,4 @@
-"""The built-in model: its weights, prompt format and language.
-
-It writes string expressions from examples (`strings/`).
-"""
+"""The built-in model, which writes string expressions from examples: weights, prompt format and language."""
 
 import json
 import re
@@ -14,9 +11,9 @@ BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of a completion, or nothing if the built-in model did not write it.
+    """Return the text of each token of a completion, or an empty list if another model wrote it.
 
-    `text` is the completion without special tokens: only the vocabulary that gives it can have been used.
+    `text` is the completion without special tokens; the built-in model's vocabulary must reproduce it.
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]
@@ -26,13 +23,13 @@ def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
 
 @cache
 def _vocabulary(model: Path) -> tuple[dict[int, str], set[str]]:
-    """Return the texts of a model's tokens by their ids, and those of its special tokens."""
+    """Return the token texts of a model by id, and the texts of its special tokens."""
     file = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     special = {one["content"] for one in file["added_tokens"] if one["special"]}
     return {token: text for text, token in file["model"]["vocab"].items()}, special
 
 
 def _bytes(piece: str) -> bytes:
-    """Return what a token writes: what no other token has is written byte by byte, as `<0xC3>`."""
+    """Return the bytes of a token; tokens such as `<0xC3>` stand for single bytes."""
     byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
     return bytes.fromhex(byte[1]) if byte else piece.encode()

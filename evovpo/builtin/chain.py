@@ -1,4 +1,4 @@
-"""The chain of answers that a built-in model writes: answers between `⟦sep⟧` marks, closed by `⟦end⟧`."""
+"""The answer chain of a built-in model: answers separated by `⟦sep⟧`, closed by `⟦end⟧`."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from evovpo.prompts.request import Answer
 
 MAX_ANSWERS = 4
 MAX_ROWS = 7
-"""Examples shown in one prompt; a caller with more chooses which."""
+"""Maximum examples in one prompt; a caller with more must choose."""
 PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 
 
 def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Answer]:
-    """Return the answers of a completion in order, not read yet; the end mark is not part of any."""
+    """Return the unparsed answers of a completion in order, without the end mark."""
     texts = text.split(END)[0].split(SEPARATOR)
     spans = chain_spans(token_ids or ())
     known = spans if token_ids is not None and len(spans) == len(texts) else [None] * len(texts)
@@ -20,7 +20,7 @@ def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Answer]:
 
 
 def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the range of tokens of each answer; the end mark and what follows belong to none."""
+    """Return the token range of each answer, up to the end mark."""
     spans = []
     start = 0
     for position, token in enumerate([*token_ids, END_ID]):
@@ -33,5 +33,5 @@ def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def join_chain(answers: Sequence[str]) -> str:
-    """Return the completion text of `answers`, end mark included."""
+    """Return the completion text of `answers`, including the end mark."""
     return SEPARATOR.join(answers) + END

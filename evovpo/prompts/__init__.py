@@ -1,5 +1,5 @@
-"""Prompt formats: records to prompt text, completion text to programs.
+"""Prompt formats, which turn records into prompt text and completions into programs.
 
-`RewriteFormat` and `DiffFormat` ask an instruction model for whole programs or for edits. The format of the
-built-in model is in `evovpo/builtin`.
+`RewriteFormat` and `DiffFormat` ask an instruction model for whole programs or edits. `evovpo/builtin` has
+the format of the built-in model.
 """

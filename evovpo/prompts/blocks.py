@@ -1,8 +1,8 @@
-"""EVOLVE-BLOCK markers: which lines of a program may change; without markers, every line.
+"""EVOLVE-BLOCK markers, which enclose the lines of a program that may change; without markers all may.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end without a start is no marker, nor is a start within
-a block; a block without an end goes to the end of the file.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end without a start and a start within a block are not
+markers; a block without an end extends to the end of the file.
 """
 
 import re
@@ -15,15 +15,15 @@ _MARKER = re.compile(r"[^\w\n]*EVOLVE-BLOCK-(START|END)\b")
 
 
 class Layout(NamedTuple):
-    """A text cut at its markers; `fixed` has one part more than `blocks` and they alternate."""
+    """A text split at its markers; parts of `fixed` and `blocks` alternate, `fixed` first and last."""
 
     fixed: tuple[tuple[str, ...], ...]
-    """Lines outside of blocks, marker lines included."""
+    """Lines outside of blocks, including marker lines."""
     blocks: tuple[tuple[str, ...], ...]
 
 
 def layout(source: str) -> Layout | None:
-    """Return how markers divide `source`, or None if it has none."""
+    """Return `source` split at its markers, or None without markers."""
     if "EVOLVE-BLOCK-START" not in source:
         return None
     parts: list[list[str]] = [[]]
@@ -43,9 +43,9 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new` with every line outside of the blocks as in `old`, which may differ in blanks.
+    """Return `new` with the lines outside of blocks copied from `old`, where they may differ in whitespace.
 
-    Raises `AnswerError` for any other difference, and for missing or further markers.
+    Raises `AnswerError` for any other difference there, and for missing or additional markers.
     """
     wanted = layout(old)
     if wanted is None:
@@ -68,7 +68,7 @@ def keep_fixed(old: str, new: str) -> str:
 
 
 def shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many items two sequences have in common from the beginning."""
+    """Return the length of the common prefix of two sequences."""
     for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:
             return place

@@ -1,8 +1,8 @@
-"""Programs of several files as one text, for the store, prompts and program ids.
+"""Bundles: programs of several files as one text, for the store, prompts and program ids.
 
-A bundle is a header line for each file, `=== FILE: PATH ===`, followed by its text, files in the order of
-their paths; `=== FILE (no newline at end): PATH ===` where the last line does not end. A line that looks like
-a header has one backslash more in front, so that any text comes back as it was.
+A bundle has for each file, sorted by path, a header line `=== FILE: PATH ===` and the file's text. The header
+of a file without a final newline is `=== FILE (no newline at end): PATH ===`. Lines of a file that look like
+a header get one more backslash in front, so that every text can be restored.
 """
 
 import re
@@ -24,7 +24,7 @@ def header(path: str) -> str:
 
 
 def check_path(path: str) -> None:
-    """Raise `BundleError` unless `path` is a relative path, with `/`, that names one file in one way."""
+    """Raise `BundleError` unless `path` is a normalized relative path with `/` as separator."""
     parts = path.split("/")
     fault = ""
     if path.startswith("/"):
@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return the bundle of files (path -> text), the same in any order. Raises `BundleError`."""
+    """Return the bundle of files (path -> text), independent of their order. Raises `BundleError`."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)
@@ -71,7 +71,7 @@ def unpack(source: str) -> dict[str, str]:
 
 
 def is_bundle(source: str) -> bool:
-    """Return whether `source` is a bundle that `unpack` reads."""
+    """Return whether `source` is a bundle that `unpack` accepts."""
     if not source.startswith("=== FILE"):
         return False
     try:

@@ -1,7 +1,7 @@
-"""Parses SEARCH/REPLACE edits in an answer and applies all of them or none, to the program as it was.
+"""Parses the SEARCH/REPLACE edits of an answer and applies all of them or none to the original program.
 
-The text of an edit is looked for as it is, then without blanks at the ends of lines, then without common
-indentation. The first way that finds anything decides: one place is edited, several are refused.
+The SEARCH text is matched exactly, then without trailing whitespace, then without common indentation. The
+first of these with a match decides: a single match is edited, several are an error.
 """
 
 import difflib
@@ -19,20 +19,20 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Lines like dividers in one edit that are tried as the divider."""
+"""Maximum lines of an edit that are tried as its divider."""
 _SHOWN = 100
-"""Characters of a line that a reason quotes."""
+"""Maximum characters of a line quoted in a reason."""
 
 
 class Edit(NamedTuple):
-    """One edit; a text with lines like dividers can be read in several ways."""
+    """One edit; with several lines that look like its divider, it has several readings."""
 
     number: int
-    """From 1, as reasons name it."""
+    """From 1, for error messages."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    """(lines looked for, lines in their place), most lines looked for first, as they are tried."""
+    """(SEARCH lines, REPLACE lines), in the order they are tried: most SEARCH lines first."""
     path: str
-    """File that a header line before it names, or empty."""
+    """File path in a header line before the edit, or empty."""
 
 
 class _Place(NamedTuple):
@@ -44,7 +44,7 @@ class _Place(NamedTuple):
 
 
 def read_edits(answer: str) -> list[Edit]:
-    """Return the edits of an answer. Raises `AnswerError` if there is none, or one is not complete."""
+    """Return the edits of an answer. Raises `AnswerError` without edits or for an incomplete one."""
     edits: list[Edit] = []
     body: list[str] | None = None
     path = ""
@@ -73,7 +73,7 @@ def read_edits(answer: str) -> list[Edit]:
 
 
 def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-    """Return the files (path -> text) with every edit made. Raises `AnswerError` if one cannot be made."""
+    """Return the files (path -> text) after all edits. Raises `AnswerError` if one cannot be applied."""
     lines = {path: _unix(text).split("\n") for path, text in files.items()}
     places: list[_Place] = []
     for edit in edits:
@@ -98,13 +98,13 @@ def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, st
 
 
 def _unix(text: str) -> str:
-    """Return a text of nothing but `\\r\\n` lines with plain newlines, any other text as it is."""
+    """Replace `\\r\\n` by plain newlines if all lines of a text end in `\\r\\n`."""
     plain = text.replace("\r\n", "\n")
     return plain if plain.count("\n") == text.count("\r\n") else text
 
 
 def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
-    """Return the one place of an edit. Raises `AnswerError` if there is not exactly one."""
+    """Return the place of an edit. Raises `AnswerError` if there is not exactly one."""
     its = f"edit {edit.number}: its SEARCH text is"
     if not any(line.strip() for line in edit.readings[-1][0]):
         raise AnswerError(f"{its} empty; begin with the lines that are there now")
@@ -129,7 +129,7 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
-    """Return where `search` stands: 0 exactly, 1 but for trailing blanks, 2 but for indentation too."""
+    """Return the lines where `search` matches: 0 exactly, 1 ignoring trailing blanks, 2 also indentation."""
     if exactness > 0:
         lines, search = [line.rstrip() for line in lines], [line.rstrip() for line in search]
     shape = _dedented if exactness == 2 else list
@@ -144,7 +144,7 @@ def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> lis
 
 
 def _indent(lines: Sequence[str]) -> str:
-    """Return the indentation that all lines with text begin with."""
+    """Return the common indentation of all non-blank lines."""
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     return functools.reduce(lambda one, other: one[: shared(one, other)], indents or [""])
 
@@ -155,12 +155,12 @@ def _dedented(lines: Sequence[str]) -> list[str]:
 
 
 def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
-    """Return what a text that is not there is instead, with the line that comes nearest."""
+    """Return an error description for SEARCH text without a match, with the most similar line."""
     wanted = [line.strip() for line in search]
     bare = {path: [line.strip() for line in lines] for path, lines in files.items()}
 
     def same(place: tuple[str, int]) -> int:
-        """Return how many of the lines wanted stand at a place."""
+        """Return the number of matching lines at a place."""
         pairs = zip(wanted, bare[place[0]][place[1] :], strict=False)
         return sum(bool(line) and line == other for line, other in pairs)
 

@@ -15,26 +15,26 @@ from evovpo.prompts.replies import Block, blocks
 from evovpo.types import Problem, Program
 
 _ALONE = ""
-"""Path of the only file of a program that is no folder."""
+"""Path of the only file of a single-file program."""
 _CUT = "the token limit cut the reply off within its code block"
 
 
 def read_rewrite(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program in the code blocks of an answer: a new version of `base`, if there is one.
+    """Return the program in the code blocks of an answer, a new version of `base` if given.
 
-    `is_cut` if the token limit ended the answer; `has_blocks` if EVOLVE-BLOCKs count. Raises `AnswerError` or
-    `BundleError`.
+    `is_cut` means that the token limit ended the answer, `has_blocks` that EVOLVE-BLOCKs are enforced. Raises
+    `AnswerError` or `BundleError`.
     """
     found = blocks(text)
     if problem.suffix == "/":
         return _read_files(problem, found, base, is_cut, has_blocks)
     language = program_text.language_of(problem.suffix)
     if not found and (problem.entry, problem.parameters) == ("answer", ()) and "def " not in text:
-        return Program(f"def answer():\n    return {text.strip()!r}\n")  # text is wanted, and this is some
+        return Program(f"def answer():\n    return {text.strip()!r}\n")  # the answer is plain text
     if not found:
-        # Without a fence only what Python takes as definitions is code: a refusal is no program.
+        # Without a fence only Python definitions count as code, so that a refusal is not a program.
         if language != "python" or not _has_definitions(text, problem.entry):
             raise AnswerError("the reply has no code block")
         found = [Block(text, language, True, "")]
@@ -58,7 +58,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program that the edits of an answer make of `base`; as `read_rewrite` where it has none."""
+    """Apply the edits of an answer to `base` and return the program; without edits like `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):
@@ -87,7 +87,7 @@ def _whole_program(
 def _read_files(
     problem: Problem, found: list[Block], base: Program | None, is_cut: bool, has_blocks: bool
 ) -> Program:
-    """Return the folder program that an answer's files make, the rest as in `base`."""
+    """Return the folder program with the files of an answer and the other files of `base`."""
     old = {} if base is None else files_of(problem, base)
     new: dict[str, str] = {}
     for block in found:
@@ -114,9 +114,9 @@ def _read_files(
 def _checked(
     problem: Problem, changed: Mapping[str, str], old: Mapping[str, str], has_blocks: bool
 ) -> Program:
-    """Return the program of the old files with the changed ones, which are text and keep to the blocks.
+    """Return the program of old and changed files, after checking text encoding and EVOLVE-BLOCKs.
 
-    Whether it is valid is for the sandbox to say, which names the line.
+    Syntax is not checked here: the sandbox reports errors with their line.
     """
     has_markers = has_blocks and any(map(layout, old.values()))
     files = dict(old)
@@ -135,21 +135,21 @@ def _checked(
 
 
 def files_of(problem: Problem, program: Program) -> dict[str, str]:
-    """Return the files of a program; a program that is no folder is one without a path."""
+    """Return the files of a program; a single-file program has one with an empty path."""
     return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
 
 
 def _trimmed(text: str) -> str:
-    """Return a text without empty lines around it, ending in a newline."""
+    """Return a text without leading and trailing empty lines, ending in a newline."""
     return re.sub(r"\A(?:[^\S\n]*\n)+", "", text).rstrip() + "\n"
 
 
 @functools.lru_cache(maxsize=64)
 def defined_names(source: str | bytes) -> frozenset[str] | None:
-    """Return the names that Python code defines at its top level, or None if Python cannot read it."""
+    """Return the names defined at the top level of Python code, or None if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
-            # Doubtful escapes in strings are the program's own affair.
+            # Invalid string escapes in a program are not our concern.
             warnings.simplefilter("ignore")
             body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -166,6 +166,6 @@ def defined_names(source: str | bytes) -> frozenset[str] | None:
 
 
 def _has_definitions(source: str, entry: str) -> bool:
-    """True if Python reads `source` and it defines `entry`, or without an entry anything at all."""
+    """Return whether Python code defines `entry`, or any name if `entry` is empty."""
     names = defined_names(source) or frozenset()
     return entry in names if entry else bool(names)

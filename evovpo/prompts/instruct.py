@@ -1,7 +1,7 @@
 """The prompt formats for instruction models: whole programs, or edits of the parent.
 
-Every prompt with a parent carries its reward vector and what judging it gave, fenced, capped and marked as
-untrusted. A completion of M answers is a chain: slots are filled in the order of writing.
+Every prompt with a parent has its rewards and feedback; feedback is fenced, cut and marked as untrusted. The
+M answers of a completion fill the slots in order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,15 +18,15 @@ from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 _ATTEMPT_CHARACTERS = 600
-"""Most characters shown of an earlier answer that came to nothing."""
+"""Maximum characters shown of an earlier failed answer."""
 _PROGRAM_CHARACTERS = 40_000
-"""Longest program taken from an answer, so that prompts that show it keep their size."""
+"""Maximum length of a program in an answer, which limits the size of later prompts."""
 
 
 class _InstructFormat:
-    """What both formats share; they differ in how an answer is asked for and read."""
+    """The common part of both formats, which differ in the instructions for answers and in their parsing."""
 
-    reply_tokens = 16_384  # models that think first need more than their programs
+    reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
     rollouts = 1
     ways: ClassVar[Mapping[str, float]] = {}
@@ -41,12 +41,11 @@ class _InstructFormat:
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return a system and a user message from the templates of the request's kind.
 
-        Without a parent, a problem whose programs cannot be written from its text alone shows its first
-        starting program, to which edits apply.
+        Without a parent, the first starting program is shown if the format needs one to write or edit.
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
-        # What a project's own configuration says to the model stays where it puts it: in the system message.
+        # A project's own statement is its configured system message, and stays there.
         statement, own = problem.statement.strip(), problem.evaluator is not None
         values = {
             "statement": "" if own else statement,
@@ -84,7 +83,7 @@ class _InstructFormat:
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the slots in the order of writing; a slot without a program says why."""
+        """Return the slots in order; a slot without a program has a reason."""
         texts = split_answers(rollout.text, answers)
         base = self._base(problem, parent)
         is_cut = rollout.finish_reason == "length"
@@ -105,23 +104,23 @@ class _InstructFormat:
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return the answers, several each after its delimiter."""
+        """Return the answers as one text, each after its delimiter if there are several."""
         texts = [self._reply(problem, program, parent) for program in programs]
         several = (f"{delimiter(number)}\n{text}" for number, text in enumerate(texts, start=1))
         return texts[0] if len(texts) == 1 else "\n".join(several)
 
     def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
-        """Return the program in a code block; of a folder program, all its files."""
+        """Return the program in a code block, a folder program with all its files."""
         return f"```{program_text.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
 
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
-        """Return the program that an answer changes; None if it is written from scratch."""
+        """Return the program that an answer changes, or None if it is written from scratch."""
         raise NotImplementedError
 
     def _judged(
         self, problem: Problem, request: PromptRequest, shown: ShownProgram, other: ShownProgram | None
     ) -> dict[str, str]:
-        """Return what a prompt says of a program; it may be better at something than `other`."""
+        """Return the template values of a program, which is compared with `other` if given."""
         most = program_text.FEEDBACK_CHARACTERS
         text = program_text.shown_feedback(problem, shown.evaluation, request.rows, most)
         return {
@@ -143,7 +142,7 @@ class _InstructFormat:
         return "\n\n".join(texts)
 
     def _answer(self, problem: Problem, request: PromptRequest) -> str:
-        """Return how to answer; empty where no program is asked for."""
+        """Return the instructions for answering; empty if no program is requested."""
         if request.answers == 0:
             return ""
         base = self._base(problem, None if request.parent is None else request.parent.program)
@@ -164,7 +163,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """Whole programs, each in a code block; of a folder program, the files that change."""
+    """Whole programs, each in a code block; for folder programs the changed files."""
 
     _form = "rewrite"
 
@@ -179,7 +178,7 @@ class RewriteFormat(_InstructFormat):
 
 
 class DiffFormat(_InstructFormat):
-    """SEARCH/REPLACE edits of the parent, or without one of the problem's first starting program."""
+    """SEARCH/REPLACE edits of the parent, or of the first starting program if there is no parent."""
 
     _form = "diff"
 
@@ -189,13 +188,13 @@ class DiffFormat(_InstructFormat):
     _read = staticmethod(read_diff)
 
     def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
-        """Return one edit that replaces all lines of what the program is an answer to."""
+        """Return one edit that replaces the whole base program."""
         base = self._base(problem, parent) or program
         return f"<<<<<<< SEARCH\n{base.source.rstrip()}\n=======\n{program.source.rstrip()}\n>>>>>>> REPLACE"
 
 
 def _template(request: PromptRequest) -> str:
-    """Return the template of a request: that of its kind, or of the nearest for which it has the programs."""
+    """Return the template of the request's kind, or of a simpler kind if programs are missing."""
     kind = request.kind
     if kind is PromptKind.NOTES:
         return "notes"
@@ -207,7 +206,7 @@ def _template(request: PromptRequest) -> str:
 
 
 def _changes(shown: ShownProgram | None) -> str:
-    """Return the last changes that led to a program, one a line, oldest first."""
+    """Return the latest changes that led to a program, one per line, oldest first."""
     steps = [
         (program_text.one_line(idea), program_text.number(before), program_text.number(after))
         for idea, before, after in (() if shown is None else shown.changes)

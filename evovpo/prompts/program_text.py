@@ -1,4 +1,4 @@
-"""Formats programs and evaluations for prompts: fenced, cut to size, untrusted text made harmless."""
+"""Formats programs and evaluations for prompts: fences code, limits lengths, sanitizes untrusted text."""
 
 import json
 import re
@@ -9,12 +9,12 @@ from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
 FEEDBACK_CHARACTERS = 1500
-"""Most characters shown of what judging a program gave."""
+"""Maximum characters of a program's feedback."""
 _COMPONENTS = 64
-"""Most reward components and metrics that are named one by one."""
+"""Maximum reward components or metrics listed by name."""
 _METRIC_CHARACTERS = 200
 _BETTER = 8
-"""Most components that are named as better or worse."""
+"""Maximum components listed as better."""
 _LINE_CHARACTERS = 300
 
 _LANGUAGES = {
@@ -30,7 +30,7 @@ ALIASES = {
     "js": "javascript",
     "ts": "typescript",
 }
-"""Other words after a fence for a language."""
+"""Other names of languages after a fence."""
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -38,18 +38,18 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def language_of(suffix: str) -> str:
-    """Return the fence's name of the language of a file ending (`.py`); that of a folder is `text`."""
+    """Return the language name, as used after fences, of a file extension (`.py`); `text` for folders."""
     return _LANGUAGES.get(suffix.lower(), suffix.lower().strip("./") or "text")
 
 
 def suffix_of(language: str) -> str:
-    """Return the usual file ending of a language, `.txt` for one that has none here."""
+    """Return the usual file extension of a language, `.txt` if unknown."""
     wanted = ALIASES.get(language, language)
     return next((suffix for suffix, name in _LANGUAGES.items() if name == wanted), ".txt")
 
 
 def fenced(text: str, language: str) -> str:
-    """Return a text as a code block whose fence is longer than any in it."""
+    """Return a text as a code block with a fence longer than any inside it."""
     runs = [len(found) for found in re.findall(r"`{3,}", text)]
     fence = "`" * max(3, 1 + max(runs, default=0))
     end = "" if text.endswith("\n") or not text else "\n"
@@ -57,7 +57,7 @@ def fenced(text: str, language: str) -> str:
 
 
 def shown_source(source: str, suffix: str) -> str:
-    """Return a program as code blocks: one, or for a bundle one for each file under its header line."""
+    """Return a program as a code block, or a bundle as one code block per file under its header line."""
     if suffix == "/" and is_bundle(source):
         return "\n\n".join(
             f"{header(path)}\n{fenced(text, language_of('.' + path.rpartition('.')[2]))}"
@@ -67,13 +67,13 @@ def shown_source(source: str, suffix: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return untrusted text without what ends code blocks, steers terminals or marks chat templates."""
+    """Return untrusted text without code fences, terminal control sequences and chat template markers."""
     text = _CONTROL.sub("", _ESCAPE_SEQUENCE.sub("", text.replace("\r\n", "\n")))
     return _BACKTICKS.sub(lambda found: "'" * len(found[0]), text).replace("<|", "< |")
 
 
 def capped(text: str, characters: int) -> str:
-    """Return at most `characters` of a text, a third of its head and two of its end, saying so between."""
+    """Cut a text to `characters`, one third from its start and two from its end, with a note in between."""
     if len(text) <= characters:
         return text
     head = characters // 3
@@ -82,7 +82,7 @@ def capped(text: str, characters: int) -> str:
 
 
 def quoted(text: str, characters: int | None = None) -> str:
-    """Return untrusted text, harmless and perhaps capped, as a code block; empty for nothing but blanks."""
+    """Return untrusted text, sanitized and optionally cut, as a code block; empty for blank text."""
     text = harmless(text).strip("\n")
     if characters is not None:
         text = capped(text, characters)
@@ -90,7 +90,7 @@ def quoted(text: str, characters: int | None = None) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return untrusted text as one harmless line, of a long one the beginning and the end."""
+    """Return untrusted text as one sanitized line; the middle of a long one is left out."""
     line = " ".join(harmless(text).split())
     if len(line) <= _LINE_CHARACTERS:
         return line
@@ -99,12 +99,12 @@ def one_line(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with the digits that a comparison needs."""
+    """Return a number with six significant digits."""
     return f"{value:.6g}"
 
 
 def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
-    """Return the named reward vector, what it passes by example, the evaluator's own numbers, and a fault."""
+    """Return a failure status, the named rewards or score, passed examples, and the evaluator's metrics."""
     parts: list[str] = []
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")
@@ -136,7 +136,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
 
 
 def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int], characters: int) -> str:
-    """Return everything untrusted that judging a program gave: wrong outputs of `rows`, messages, texts."""
+    """Return the untrusted part of an evaluation: wrong outputs of `rows`, feedback and text metrics."""
     parts = _failed_rows(problem, evaluation, rows)
     if evaluation.feedback.strip():
         parts.append(evaluation.feedback)
@@ -148,7 +148,7 @@ def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int]
 
 
 def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
-    """Return the components at which the first judgement beats the second, largest gain first."""
+    """Return the components in which the first evaluation beats the second, largest gain first."""
     pairs = zip(problem.objectives, compared(problem, ours), compared(problem, theirs), strict=False)
     gains = [(own - other, objective.name, own, other) for objective, own, other in pairs if own > other]
     gains.sort(key=lambda gain: -gain[0])
@@ -159,7 +159,7 @@ def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
 
 
 def shown_call(entry: str, inputs: Sequence[Json]) -> str:
-    """Return a call of a by-example problem's function."""
+    """Return the call of a by-example problem's function, as code."""
     return f"{entry}({', '.join(repr(value) for value in inputs)})"
 
 
@@ -188,5 +188,5 @@ def _listed(named: Sequence[str]) -> str:
 
 
 def _is_short(name: str) -> bool:
-    """True for a metric's name that can stand outside of a code block."""
+    """Return whether a metric's name is safe outside of a code block."""
     return len(name) <= 64 and name.isprintable() and harmless(name) == name

@@ -1,7 +1,7 @@
 """Splits a completion of an instruction model into answers and their code blocks.
 
-Tolerant of prose around, missing or repeated delimiters, fences of any length, and a last one that the token
-limit cut off. It never guesses that prose is a program.
+Tolerates prose around them, missing or repeated delimiters, fences of any length, and a last fence cut off by
+the token limit. Prose is never taken for a program.
 """
 
 import itertools
@@ -15,43 +15,43 @@ _OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
 _CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
 _BEGINS = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
-"""Where the program of an answer begins."""
+"""Start of the program in an answer."""
 _IDEA_CHARACTERS = 300
 _REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""A leading part that servers without a parser for it leave in."""
+"""Reasoning at the start of a reply, from servers that do not remove it."""
 
 
 class Block(NamedTuple):
     """A fenced block of code."""
 
     text: str
-    """Its lines, each with its end."""
+    """Its lines, with newlines."""
     language: str
-    """The first word after the opening fence, in small letters; empty if there is none."""
+    """The first word after the opening fence, in lower case, or empty."""
     is_closed: bool
     """False if the text ended before the closing fence."""
     path: str
-    """Of a file header line before it, or empty."""
+    """Path in a file header line before it, or empty."""
 
 
 class _Line(NamedTuple):
     text: str
     block: int
-    """Number of the block that it belongs to (its fences included), or -1."""
+    """Number of its block (fences belong to the block), or -1."""
 
 
 def delimiter(number: int) -> str:
-    """Return the line before answer `number`, from 1."""
+    """Return the delimiter line before answer `number`, from 1."""
     return f"=== ANSWER {number} ==="
 
 
 def without_reasoning(text: str) -> str:
-    """Return a completion without the leading part in `<think>`; nothing is left if that is not closed."""
+    """Return a completion without its leading `<think>` part; nothing remains if that is not closed."""
     return _REASONING.sub("", text)
 
 
 def idea_of(text: str) -> str:
-    """Return what an answer says before its first code block or edit, as one short line; perhaps empty."""
+    """Return the text of an answer before its first code block or edit, as one short line; may be empty."""
     found = _BEGINS.search(without_reasoning(text))
     if found is None:
         return ""
@@ -60,11 +60,11 @@ def idea_of(text: str) -> str:
 
 
 def split_answers(text: str, answers: int) -> list[str]:
-    """Return the answers of a completion in the order in which they were written, at most `answers`.
+    """Return at most `answers` answers of a completion, in order.
 
-    One wanted answer is the whole text. Of several, each begins at its delimiter, whatever its number. Text
-    before the first one is an answer only if it has a code block and the first delimiter is not that of
-    answer 1. Without any delimiter each code block is an answer; without those too, the whole text is one.
+    If one answer is requested it is the whole text. Otherwise an answer begins at each delimiter, whatever
+    its number. Text before the first delimiter is an answer only if it has a code block and that delimiter is
+    not that of answer 1. Without delimiters, every code block is an answer, else the whole text.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:
@@ -99,14 +99,14 @@ def blocks(text: str) -> list[Block]:
 
 
 def named_path(line: str) -> str:
-    """Return the path that a line names as a file header, decorated or not; empty if it is none."""
+    """Return the path in a file header line, with or without Markdown decoration; empty for other lines."""
     found = _NAMED.fullmatch(line)
     header = HEADER.fullmatch(found[1]) if found else None
     return header[2] if header else ""
 
 
 def _parts(lines: list[_Line]) -> list[tuple[int, list[str]]]:
-    """Return the blocks and the text between them: number of the block, or -1, and the lines."""
+    """Return the blocks and the texts between them, as (block number or -1, lines)."""
     grouped = itertools.groupby(lines, key=lambda line: line.block)
     return [(number, [line.text for line in part]) for number, part in grouped]
 
@@ -118,11 +118,11 @@ def _block(lines: list[str], path: str) -> Block:
     is_closed = len(lines) > 1 and _closes(lines[-1], fence)
     content = lines[1:-1] if is_closed else lines[1:]
     if not is_closed and content and content[-1].endswith(fence):
-        # The closing fence stands behind the last line of code.
+        # The closing fence is at the end of the last line of code.
         content, is_closed = [*content[:-1], content[-1].removesuffix(fence)], True
     while content and not is_closed and not content[-1]:
         content = content[:-1]
-    # Every line loses the indentation of the fence, as far as it has that.
+    # Remove the fence's indentation from every line that has it.
     outer = re.compile(rf"\A[ \t]{{0,{len(indent)}}}")
     text = "".join(outer.sub("", line) + "\n" for line in content)
     return Block(text, info.split()[0].lower() if info.split() else "", is_closed, path)
@@ -152,7 +152,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _is_unclosed(following: list[str], fence: str) -> bool:
-    """True if the next fence line opens another block, so that the present one was never closed."""
+    """Return whether the next fence opens another block, which means that the current one is unclosed."""
     for line in following:
         if _closes(line, fence):
             return False

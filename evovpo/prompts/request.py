@@ -1,6 +1,6 @@
-"""The request that a prompt is made from, the parsed answer, and the protocol of prompt formats.
+"""The content of a prompt, the parsed answer, and the protocol of prompt formats.
 
-Held-out rows are never passed in, so only training rows can reach a prompt.
+Held-out rows are not part of a request, so only training rows can appear in prompts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,28 +13,28 @@ from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, Prom
 
 
 class Change(NamedTuple):
-    """One step on the way to a program."""
+    """One change in the history of a program."""
 
     idea: str
-    """What the model said of it, in one line."""
+    """The model's description, in one line."""
     before: float
-    """What ranked the parent (`evovpo.analysis.scores.merit`)."""
+    """Merit of the parent (`evovpo.analysis.scores.merit`)."""
     after: float
-    """What ranks the program that came of it."""
+    """Merit of the changed program."""
 
 
 CHANGES = 3
-"""Most changes of a program's history that are kept."""
+"""Maximum changes kept in the history of a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownProgram:
-    """A judged program as a prompt shows it."""
+    """A judged program in a prompt."""
 
     program: Program
     evaluation: Evaluation
     changes: tuple[Change, ...] = ()
-    """The last changes that led to it, as far as a model said what they are; oldest first."""
+    """The latest changes with a description that led to it, oldest first."""
 
 
 class Attempt(NamedTuple):
@@ -42,7 +42,7 @@ class Attempt(NamedTuple):
 
     text: str
     reason: str
-    """Why it was refused, or how it failed."""
+    """Why it was rejected or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class PromptRequest:
     """The content of a prompt."""
 
     answers: int
-    """M: answers asked for in one completion."""
+    """M: answers requested in one completion."""
     kind: PromptKind = PromptKind.ROOT
     parent: ShownProgram | None = None
     partner: ShownProgram | None = None
@@ -60,53 +60,53 @@ class PromptRequest:
     """Earlier failed answers to the same parent, oldest first."""
     rows: tuple[int, ...] = ()
     notes: str = ""
-    """What a model wrote down about the search so far."""
+    """A model's notes on the search so far."""
     draw: int = 0
-    """A random number of this ask, for formats whose texts vary."""
+    """A random number of this ask, for formats with varying texts."""
 
 
 class Answer(NamedTuple):
-    """One slot of a completion: its text, its program if one could be read, and its tokens."""
+    """One slot of a completion: its text, its program if one could be parsed, and its tokens."""
 
     text: str
     program: Program | None
     token_span: tuple[int, int] | None
     reason: str = ""
-    """Why there is no program, where the format can say more than that it cannot be read."""
+    """Why there is no program, or empty if the format gives no reason."""
 
 
 class PromptFormat(Protocol):
     """Makes prompts for a problem and parses their answers."""
 
     reply_tokens: int
-    """Maximum completion tokens unless the configuration sets them."""
+    """Default maximum completion tokens."""
     max_rows: int
     """Maximum number of training rows in a prompt."""
     rollouts: int
-    """Completions per prompt unless the configuration sets them."""
+    """Default completions per prompt."""
     ways: ClassVar[Mapping[str, float]]
-    """Shares of the ways to ask at first (`evovpo.search.ways`); empty for the usual ones."""
+    """Initial shares of the ways to ask (`evovpo.search.ways`); empty for the defaults."""
     others: int
-    """Number of best programs of the island that a mutation shows besides the parent."""
+    """Number of best programs of the island shown besides the parent of a mutation."""
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True if a prompt can show this program in this part; search offers only such programs."""
+        """Return whether a prompt can show this program in this role; the search shows no others."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return the completion, for a model to learn, of which `answers` reads these programs."""
+        """Return a completion that `answers` parses as these programs, for training."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return exactly `answers` slots, empty ones where nothing was written; edits apply to `parent`."""
+        """Return exactly `answers` slots, padded with empty ones; edits apply to `parent`."""
 
 
 def choose_rows(
     count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
 ) -> tuple[int, ...]:
-    """Return which of `count` training rows, or of `only` these, a prompt shows: at most `most`, shuffled."""
+    """Return at most `most` random training rows for a prompt, out of `count` or out of `only`."""
     pool = list(range(count)) if only is None else list(only)
     return tuple(int(row) for row in rng.permutation(pool)[:most])

@@ -1,8 +1,8 @@
-"""Prompt templates: text files with placeholders; a folder of your own can override each of them.
+"""Prompt templates: text files with placeholders; files in a folder of the user override them.
 
-A place is a known name in braces, `{statement}`; `{{statement}}` is that text itself, and all other braces
-are plain text. Texts are put in as they are, and never read for places again. A paragraph (lines between
-blank lines) all of whose places are empty is left out.
+A placeholder is a known name in braces, `{statement}`; `{{statement}}` stands for the literal text
+`{statement}`, and all other braces are plain text. Inserted texts are not searched for placeholders. A
+paragraph (lines between blank lines) is left out if it has placeholders and all of them are empty.
 """
 
 import functools
@@ -21,7 +21,7 @@ PROMPT_PLACES = (
     "rewards", "feedback", "better", "partner", "partner_rewards", "partner_feedback", "partner_better",
     "inspirations", "changes", "attempts", "answer",
 )  # fmt: skip
-"""Places of the user message, whatever the kind of the prompt."""
+"""Placeholders of the user message, for all kinds of prompts."""
 _ANSWER_PLACES = ("language", "fence", "program")
 
 PLACES: Mapping[str, tuple[str, ...]] = {
@@ -34,7 +34,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("answer_diff", "answer_diff_files", "blocks"), _ANSWER_PLACES),
     "chain": ("count", "first", "second"),
 }
-"""Every template, and the places that it may have."""
+"""Template -> its allowed placeholders."""
 
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 _PARAGRAPHS = re.compile(r"\n(?:[ \t]*\n)+")
@@ -42,20 +42,20 @@ _PARAGRAPHS = re.compile(r"\n(?:[ \t]*\n)+")
 
 @dataclass(frozen=True)
 class Templates:
-    """The texts of all templates by name, checked; `load_templates` makes them."""
+    """The checked texts of all templates by name, as returned by `load_templates`."""
 
     texts: Mapping[str, str]
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
-        """Return template `name` with `values` in its places; a place without a value is empty."""
+        """Return template `name` with its placeholders replaced by `values`; missing values are empty."""
         paragraphs = (_filled(paragraph, values) for paragraph in _PARAGRAPHS.split(self.texts[name].strip()))
         return "\n\n".join(text for text in paragraphs if text is not None)
 
 
 def load_templates(folder: str | None = None) -> Templates:
-    """Return the templates of the package, those in `folder` (if one is given) in place of their namesakes.
+    """Return the packaged templates, overridden by templates of the same names in `folder` if given.
 
-    Raises `ConfigError` with all that is wrong: a folder, a file name or a place that is not known.
+    Raises `ConfigError` that lists all errors: a missing folder, unknown file names, unknown placeholders.
     """
     texts = dict(_packaged())
     if not folder:
@@ -90,9 +90,9 @@ def load_templates(folder: str | None = None) -> Templates:
 
 
 def write_templates(folder: Path) -> list[Path]:
-    """Write the templates of the package into `folder`, and return the new files.
+    """Write the packaged templates into `folder`, and return the new files.
 
-    Raises `ConfigError` if a file is there already, before anything is written, or cannot be written.
+    Raises `ConfigError` if a file cannot be written, or, before writing anything, if one exists already.
     """
     files = {folder / f"{name}.txt": text for name, text in _packaged().items()}
     there = [file.name for file in files if file.exists()]
@@ -123,7 +123,7 @@ def _unknown_places(name: str, text: str) -> list[str]:
 
 
 def _filled(paragraph: str, values: Mapping[str, str]) -> str | None:
-    """Return a paragraph with its values, or None if it has places and all of them are empty."""
+    """Return a paragraph with its values, or None if it has placeholders and all of them are empty."""
     places = [found[2] for found in _PLACE.finditer(paragraph) if found[2] is not None]
     if places and not any(values.get(place) for place in places):
         return None

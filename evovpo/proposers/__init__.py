@@ -1,7 +1,7 @@
-"""Proposers write completions; the `Proposer` protocol is shared by local models and servers.
+"""Proposers sample completions; local models and servers share the `Proposer` protocol.
 
-`scripted` replies from given texts, `local` samples from a model folder, `openai` asks a server. Importing
-this package loads no torch; importing `evovpo.proposers.local` does.
+`scripted` replies with given texts, `local` samples from a model folder, `openai` asks a server. Importing
+this package does not load torch; importing `evovpo.proposers.local` does.
 """
 
 from collections.abc import Sequence
@@ -11,32 +11,30 @@ from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
 REFUSED = "refused: "
-"""Begins the finish reason of an empty reply where a server would not take the prompt; why follows."""
+"""Prefix of the finish reason, before the cause, of an empty reply to a prompt that a server refused."""
 
 
 class Proposer(Protocol):
-    """Samples completions for tickets. Every implementation passes
-    `tests/support/proposer_conformance.py`."""
+    """Samples completions for tickets; all implementations pass `tests/support/proposer_conformance.py`."""
 
     @property
     def policy_version(self) -> int:
-        """Number of the policy version that the next request is sampled from."""
+        """Number of the policy version used for the next request."""
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return the replies of `prompt` with the given numbers, in the order of `indices`.
+        """Return the replies to `prompt` with these indices, in the same order.
 
-        `indices` are distinct and in `range(prompt.rollouts)`: normally all of them, after a crash those that
-        are missing. Each rollout carries the policy version that wrote it, the id `rollout_id(prompt.id,
-        index)`, and its token ids and log-probabilities under `sampling` where the backend gives them. Calls
-        may run at the same time. A proposer that samples makes reply i a function of the policy, the prompt's
-        text and seed, i and `sampling`; one whose server cannot promise that says so.
+        `indices` are distinct and in `range(prompt.rollouts)`: normally all, after a crash the missing ones.
+        Each rollout has the policy version that wrote it, the id `rollout_id(prompt.id, index)`, and if the
+        backend returns them token ids and log-probabilities under `sampling`. Calls may run concurrently. If
+        the backend allows it, reply i depends only on policy, prompt text, prompt seed, i and `sampling`.
 
-        Raises `SearchError` for indices outside the ticket and for a join ticket, which has no prompt;
-        `ConfigError` for sampling settings that the backend does not have.
+        Raises `SearchError` for indices outside the ticket or a ticket without a model prompt, and
+        `ConfigError` for sampling settings that the backend does not support.
         """
 
     async def aclose(self) -> None:
-        """Let running requests end, then release what the proposer holds; closing twice is allowed."""
+        """Wait for running requests, then release all resources; closing twice is allowed."""
 
 
 @runtime_checkable
@@ -44,7 +42,7 @@ class CheckedProposer(Protocol):
     """A proposer whose server or files can be checked before the run."""
 
     async def check(self) -> None:
-        """Return if requests can be sent; raises `ServerError` or `ConfigError`, and spends nothing."""
+        """Raise `ServerError` or `ConfigError` if requests cannot be sent; costs nothing."""
 
 
 @runtime_checkable
@@ -53,16 +51,16 @@ class PatientProposer(Protocol):
 
     @property
     def trouble(self) -> str:
-        """What is wrong with them, for people; empty if nothing is."""
+        """Human-readable problem of the servers, or an empty string."""
 
 
 def rollout_id(prompt_id: str, index: int) -> str:
-    """Return the id of reply number `index` to a prompt: the same whenever and by whom it is sampled."""
+    """Return the id of reply `index` to a prompt; it does not depend on the sampled text."""
     return content_id(prompt_id, str(index))
 
 
 def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> Rollout:
-    """Return a reply of which nothing but the text is known: nothing can be trained from it."""
+    """Return a reply with only its text known, which cannot be trained on."""
     return Rollout(
         id=rollout_id(prompt.id, index),
         prompt_id=prompt.id,
@@ -79,7 +77,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` unless `indices` are distinct reply numbers of a ticket that a model answers."""
+    """Raise `SearchError` unless `indices` are distinct reply indices of a ticket for a model."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(
@@ -89,7 +87,7 @@ def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
 
 
 def check_sampling(sampling: Sampling) -> None:
-    """Raise `ConfigError` for sampling that no proposer does, or log-probabilities of which mean nothing."""
+    """Raise `ConfigError` for sampling settings that no proposer supports, such as temperature 0."""
     if not sampling.temperature > 0:
         raise ConfigError(
             f"temperature is {sampling.temperature}; it must be above 0: log-probabilities of greedy "

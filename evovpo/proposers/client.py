@@ -1,7 +1,7 @@
-"""Sends requests to one model at one server: retries, adaptation to the server's API, records.
+"""Sends requests to one model on one server, with retries, adaptation to the server's API, and records.
 
-Every request is recorded as one `Call`. The openai client's own retries are off, so the number of requests is
-the configured one. Keys are read from the environment and removed from everything that a server returns.
+Every request is recorded as a `Call`. The openai client's own retries are off, so that the configured number
+of attempts holds. Keys are read from the environment and removed from all server output.
 """
 
 import asyncio
@@ -39,27 +39,27 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_SECONDS = 60.0
 _LONGEST_ASKED_SECONDS = 600.0
-"""Longest wait that a server's Retry-After is believed for."""
+"""Maximum accepted Retry-After of a server."""
 _PASSING = ("timeout", "connection", "http")
-"""First words of reasons that a server may get over by itself; others are faults of its answers."""
+"""First words of failure reasons that may be temporary; other reasons are faulty answers."""
 _AGAIN = (408, 409, 425, 429)
 """Retryable status codes below 500."""
 _CONNECTIONS = 500
-"""About this many requests share a client."""
+"""Approximate number of requests that share a client."""
 _TOP = 5
-"""Likeliest tokens compared to see whether log-probabilities follow the temperature."""
+"""Number of likeliest tokens compared to check that log-probabilities follow the temperature."""
 
 
 class _SentRequest(NamedTuple):
     call: Call
-    """Its outcome is still open; the reason is empty for an answer."""
+    """The record, with a preliminary outcome; its reason is empty for an answer."""
     data: object = None
-    """The JSON of an answer, or None for a fault."""
+    """The JSON of an answer, or None for a failure."""
     replies: tuple[ServerReply, ...] = ()
     detail: str = ""
     refusal: openai.APIStatusError | None = None
     seconds: float = 0.0
-    """From the first try to the answer, waits between tries included."""
+    """Time from the first attempt to the answer, including waits between attempts."""
 
     @property
     def status(self) -> int | None:
@@ -67,13 +67,13 @@ class _SentRequest(NamedTuple):
 
     @property
     def is_broke(self) -> bool:
-        """True if the account of the key has no credit left."""
+        """True if the key's account has no credit left."""
         return self.refusal is not None and self.refusal.code == "insufficient_quota"
 
 
 @dataclass(eq=False)
 class Client:
-    """Client of one model at one server; `record` is called with every request."""
+    """Client of one model on one server; `record` is called with every request."""
 
     model: ModelConfig
     settings: ProposerConfig
@@ -87,12 +87,12 @@ class Client:
         timeout, variable = self.settings.timeout_seconds, self.model.key_variable
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
         self.trouble = ""
-        """What is wrong with the server while it is waited for; empty once it has answered."""
+        """Problem of a failing server, while it is retried; empty once it has answered."""
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
-        """Those that log-probabilities were seen to follow; 1 makes no difference."""
-        # A client looks through all its connections at every request, and has 1,000 at most.
+        """Temperatures that log-probabilities are known to follow; 1 needs no check."""
+        # A client searches all its connections at every request, and has at most 1,000.
         key, count = self._key or "none", math.ceil(self.settings.concurrency / _CONNECTIONS)
         self._clients = deque(
             openai.AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=timeout, max_retries=0)
@@ -103,14 +103,14 @@ class Client:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
-        """Return the replies to a request, and each one's share of the seconds from the first try on.
+        """Return the replies to a request, and the seconds per reply since the first attempt.
 
-        None: the server gives one choice a request, ask for each alone. Replies are without log-probabilities
-        that are not those of the plain softmax.
+        Returns None if the server supports one choice per request only. Log-probabilities are None unless
+        they are those of the plain softmax.
 
-        Raises `RefusedError`; `ServerError` when the server keeps failing or lacks the model; `ConfigError`
-        for a refused key and for log-probabilities that do not follow the temperature; `BudgetError` before
-        the first request of a ticket.
+        Raises `RefusedError`; `ServerError` if the server keeps failing or lacks the model; `ConfigError` for
+        a refused key or log-probabilities that do not follow the temperature; `BudgetError` before the first
+        request of a ticket.
         """
         sent = await self._ask(form, ticket)
         if sent is None:
@@ -119,7 +119,7 @@ class Client:
         temperature = form.sampling.temperature
         if temperature not in self._temperatures and sent.replies[0].logprobs is not None:
             self._temperatures.add(temperature)
-            with contextlib.suppress(RefusedError):  # of a server that answers, as it just did
+            with contextlib.suppress(RefusedError):  # the server has just answered a request
                 await self._check_temperature(form, ticket)
         is_plain = self.model.top_p == 1.0 and not self.model.extra.keys() & PLAIN_SOFTMAX.keys()
         if not is_plain:
@@ -132,9 +132,7 @@ class Client:
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
     async def _check_temperature(self, form: Form, ticket: PendingPrompt) -> None:
-        """Raise `ConfigError` if log-probabilities are those of temperature 1: a trainer would believe
-        them.
-        """
+        """Raise `ConfigError` if log-probabilities are always for temperature 1, unusable for training."""
         temperature = form.sampling.temperature
         places = []
         for value in (temperature, 1.0):
@@ -152,7 +150,7 @@ class Client:
             )
 
     async def _ask(self, form: Form, ticket: PendingPrompt) -> _SentRequest | None:
-        """Return the answer to a request, sent as often as it takes; see `ask`."""
+        """Send a request, with retries and corrections, and return its answer; see `ask`."""
         async with self.gate.slot(ticket):
             started, count, failed, failing_since, is_loaded = None, 0, 0, 0.0, False
             while form.n == 1 or self._shape.has_n:
@@ -203,7 +201,7 @@ class Client:
     async def _send(
         self, form: Form, body: dict[str, Any], ticket: PendingPrompt, attempt: int
     ) -> _SentRequest:
-        """Send one request and read what comes back; a cancelled one is recorded here."""
+        """Send one request and read the answer; a cancelled request is recorded here."""
         started = time.perf_counter()
         self._clients.rotate()
         data, refusal = None, None
@@ -215,7 +213,7 @@ class Client:
             return Call(*asked, outcome, reason, *tokens, self.model.cost(*tokens), seconds)
 
         try:
-            # The client's own timeout counts from byte to byte.
+            # The client's own timeout restarts with every byte.
             async with asyncio.timeout(self.settings.timeout_seconds):
                 path = "/chat/completions" if form.endpoint == CHAT else "/completions"
                 text = await self._clients[0].post(path, cast_to=str, body={"model": ticket.name, **body})
@@ -243,7 +241,7 @@ class Client:
     def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
     ) -> Form:
-        """Return the request to send instead of a refused one, put as `shape` says; raises what it means."""
+        """Return the corrected request after a refusal, and adapt the shape; raises if that is impossible."""
         address, refusal = self.server.address, sent.refusal
         assert refusal is not None
         if sent.status in (401, 403):
@@ -261,7 +259,7 @@ class Client:
             raise refused
         if endpoints.is_too_long(sent.detail, refusal.code):
             return self._shorter(form, sent.detail)
-        if self._shape != shape:  # another request found out meanwhile
+        if self._shape != shape:  # another request has corrected it meanwhile
             return form
         found = endpoints.correct(shape, body, sent.detail, refusal.param)
         if found is None:
@@ -277,7 +275,7 @@ class Client:
         return form
 
     def _shorter(self, form: Form, detail: str) -> Form:
-        """Return a request whose replies fit behind its prompt; raises `RefusedError` if none can."""
+        """Return a request whose replies fit into the context. Raises `RefusedError` if impossible."""
         told = f"the prompt does not fit into the model's context ({detail})"
         if lengths := endpoints.read_lengths(detail):
             prompt_tokens, context = lengths
@@ -293,14 +291,14 @@ class Client:
         self._say_once(why + "; each reply is asked for in a request of its own")
 
     def _check_answer(self, sent: _SentRequest) -> None:
-        """Say what an answer lacks. Raises `ServerError` if that is a count which a budget needs."""
+        """Warn about missing data. Raises `ServerError` if token counts are missing that a budget needs."""
         if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self.gate.budget.is_limited:
             raise ServerError(
                 f"{self.server.address} does not say how many tokens a request took, so that no budget can "
                 "be kept; set budget.tokens and budget.money to 0, or use another server"
             )
         if not self._shape.is_plain:
-            return  # said already
+            return  # warned already
         if sent.replies[0].token_ids is None:
             self._say_untrainable("gives no token ids (return_token_ids)")
         elif sent.replies[0].logprobs is None:
@@ -315,7 +313,7 @@ class Client:
             _log.warning("%s", told)
 
     def _wait(self, draw_of: str, failed: int, sent: _SentRequest) -> float:
-        """Return the seconds before the next try: doubling, spread by a draw, at least what is asked for."""
+        """Return the seconds until the next attempt: exponential with jitter, but at least Retry-After."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after(sent.refusal)
@@ -323,7 +321,7 @@ class Client:
 
 
 def _retry_after(error: openai.APIStatusError) -> float:
-    """Return the seconds that the server asks to wait, 0 if it does not say."""
+    """Return the seconds in the Retry-After header, or 0."""
     text = error.response.headers.get("retry-after", "0")
     with contextlib.suppress(ValueError):
         return max(float(text), 0.0)

@@ -1,6 +1,6 @@
 """Builds requests to the chat and completions endpoints and parses their answers; pure functions.
 
-The first request has every field that vLLM accepts; `correct` leaves out what a server refuses.
+The first request has every field that vLLM accepts; `correct` leaves out fields that a server refuses.
 """
 
 import math
@@ -25,14 +25,14 @@ PLAIN_SOFTMAX: dict[str, float] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Sampling that a request asks for; vLLM takes what is left out from the model's generation_config.json."""
+"""Sampling fields of a request; vLLM takes missing fields from the model's generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
-"""Fields that OpenAI's own API does not have: a server that refuses one refuses them all."""
+"""Fields missing in OpenAI's own API; a server that refuses one of them refuses all."""
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}
-"""Without one of these, the log-probabilities are none or those of an unknown distribution."""
+"""Fields without which log-probabilities are missing or those of an unknown distribution."""
 _NO_N = re.compile(
     r"['\"`]n['\"`]|\bn\s*(?:=|>|must|should|is not|is only)|\bbest_of\b|multiple (?:choices|completions)"
     r"|(?:only|just) one (?:choice|completion)"
@@ -53,26 +53,26 @@ _PROMPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The fields that a server accepts, as far as its refusals have shown."""
+    """The request fields that a server accepts, as learned from its refusals."""
 
     left_out: frozenset[str] = frozenset()
-    """Fields that it does not know."""
+    """Fields unknown to the server."""
     has_n: bool = True
-    """It gives several choices for one request."""
+    """True if one request may have several choices."""
     limit_name: str = "max_tokens"
-    """What it calls the most tokens of a reply."""
+    """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
-    """The most tokens of a reply that it allows."""
+    """Maximum number of completion tokens that the server allows."""
 
     @property
     def is_plain(self) -> bool:
-        """True if replies are sampled from, and their log-probabilities those of, the plain softmax."""
+        """True if sampling and log-probabilities use the plain softmax."""
         return not self.left_out & _FOR_TRAINING
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One request: what is asked for."""
+    """The contents of a request."""
 
     endpoint: str
     messages: tuple[Message, ...]
@@ -80,11 +80,11 @@ class Form:
     seed: int
     sampling: Sampling
     top: int = 0
-    """Likeliest tokens wanted at each place, beside the sampled one."""
+    """Number of likeliest tokens to return at each position, besides the sampled one."""
 
 
 class ServerReply(NamedTuple):
-    """One choice of a server's answer, checked; the fields are those of `Rollout`."""
+    """One checked choice of a server's answer, with the fields of `Rollout`."""
 
     text: str
     finish_reason: str
@@ -94,7 +94,7 @@ class ServerReply(NamedTuple):
 
 
 class UnusableReplyError(ServerError):
-    """An unusable answer; `reason` says why in a word or two."""
+    """An unusable answer; `reason` is a short cause."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -102,7 +102,7 @@ class UnusableReplyError(ServerError):
 
 
 def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]:
-    """Return the fields of a request but for the model's name."""
+    """Return the fields of a request, except the model name."""
     body: dict[str, Any] = {
         **PLAIN_SOFTMAX,
         "return_token_ids": True,
@@ -123,7 +123,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
 
 
 def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:
-    """Return how to ask instead, after a refusal of `body` that names a field; none if it names none."""
+    """Return the corrected shape after a refusal of `body`, or None if the message names no known field."""
     names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
     is_refused = re.search(r"support|instead|unrecognized|unknown", message)
@@ -148,18 +148,18 @@ def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str 
 
 
 def is_too_long(message: str, code: str | None) -> bool:
-    """True for a refusal because prompt and reply do not fit into the model's context."""
+    """Return whether a request was refused because prompt and reply exceed the model's context."""
     return code == "context_length_exceeded" or bool(_TOO_LONG.search(message))
 
 
 def read_lengths(message: str) -> tuple[int, int] | None:
-    """Return the tokens of the prompt and of the context that a refusal names, or None."""
+    """Return the token counts of prompt and context named in a refusal, or None."""
     prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 
 
 def read_usage(data: object) -> tuple[int | None, int | None]:
-    """Return the tokens of prompt and replies as the server counts them, None where it does not say."""
+    """Return the prompt and completion tokens reported by the server, None if missing."""
     found = data.get("usage") if isinstance(data, Mapping) else None
     counts = found if isinstance(found, Mapping) else {}
     prompt, completion = (
@@ -172,8 +172,8 @@ def read_usage(data: object) -> tuple[int | None, int | None]:
 def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
     """Return the n replies of an answer, in order.
 
-    Raises `UnusableReplyError`: `wrong n` for fewer choices than asked, `empty choices`, `aborted` for one
-    that the server broke off (as vLLM does when it is paused), `no completion` for an unknown format.
+    Raises `UnusableReplyError`: `wrong n` for fewer choices than requested, `empty choices`, `aborted` for a
+    choice that the server aborted (as vLLM does when paused), `no completion` for an unknown format.
     """
     try:
         choices = sorted(_choices(data), key=lambda one: int(one.get("index", 0)))
@@ -193,7 +193,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
 
 
 def first_place(data: object, endpoint: str) -> dict[str, float]:
-    """Return the log-probabilities of the likeliest first tokens; empty where there are none."""
+    """Return the log-probabilities of the likeliest first tokens, or an empty dictionary."""
     try:
         found: Any = _choices(data)[0]["logprobs"]
         if endpoint == CHAT:

@@ -1,4 +1,4 @@
-"""One plain HTTP request to a model server: address, key, error message."""
+"""Plain HTTP requests to a model server, with its key and readable errors."""
 
 import http.client
 import json
@@ -14,18 +14,18 @@ from evovpo.errors import ConfigError, ServerError, nearest_hint
 _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
-"""Of an answer."""
+"""Maximum size of an answer."""
 _SECRET_LENGTH = 8
-"""Shorter keys are placeholders for servers that want some key; their letters stand everywhere."""
+"""Shorter keys are placeholders for servers that accept any key; they may occur in ordinary text."""
 KEY_VARIABLE = "OPENAI_API_KEY"
-"""Environment variable that holds a server's key, if no other is named."""
+"""Default environment variable for a server's key."""
 
 
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
-    """Raise unless the server at `base_url` is there and takes the key; warn if it does not list a model.
+    """Check that a server answers and accepts the key; warn if it does not list the model.
 
-    `ServerError` if it cannot be reached, `ConfigError` for a key or an address that is wrong. One that is
-    busy or lists no models passes: the first request will tell.
+    Raises `ServerError` if it cannot be reached, and `ConfigError` for a wrong key or address. A busy server,
+    or one that lists no models, passes: the first request will tell.
     """
     base_url = base_url.rstrip("/")
     try:
@@ -51,7 +51,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
             "proposer.base_url, for vLLM http://HOST:PORT/v1"
         )
     names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
-    # Some list a model under a longer name than the one they take: models/NAME, NAME:latest.
+    # Some servers list a longer name than the one they accept: models/NAME, NAME:latest.
     if not any(name in one for one in names):
         _log.warning(
             "%s does not list the model %r and is asked for it all the same; %s; if that fails, name one of "
@@ -69,7 +69,7 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Return status and text of an answer, the key taken out of it; GET without a body. Raises `OSError`."""
+    """Return status and text of an answer, with the key removed; GET without a body. Raises `OSError`."""
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:
@@ -88,7 +88,7 @@ def fetch(
 
 
 def without_key(text: str, key: str) -> str:
-    """Return a text with *** for the key; one too short to be secret only where it is called a key."""
+    """Replace the key in a text by ***; a very short key only after words such as `key` or `Bearer`."""
     if len(key) >= _SECRET_LENGTH:
         return text.replace(key, "***")
     called = r"(\b(?:bearer|key)\b(?: provided| is)?[\s:='\"`]+)"
@@ -97,7 +97,7 @@ def without_key(text: str, key: str) -> str:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing: the key is for the server that was named."""
+        """Follow no redirect, because the key is only for the configured server."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)

@@ -1,4 +1,4 @@
-"""Limits on connections, spending and refusals of model servers."""
+"""Limits on the connections to model servers, on spending, and on refused requests."""
 
 import asyncio
 import contextlib
@@ -12,10 +12,9 @@ from evovpo.errors import BudgetError, ConfigError, EvovpoError, ServerError
 from evovpo.types import Prompt
 
 _REFUSED_AT_FIRST, _REFUSED_IN_A_ROW = 3, 20
-"""Tickets refused one after the other that end a run, before any answer and later: a server that refuses
-everything is a failing one."""
+"""Consecutive refused tickets that end a run, before the first answer and later."""
 _OTHER_FILES = 256
-"""Files and pipes that a run has open besides its connections."""
+"""Open files and pipes of a run besides its connections."""
 
 
 def make_room(connections: int) -> None:
@@ -33,15 +32,15 @@ def make_room(connections: int) -> None:
 
 
 class Spending(NamedTuple):
-    """Tokens and money that requests have cost so far."""
+    """Tokens and money spent on requests so far."""
 
     tokens: int = 0
-    """Of prompts and replies."""
+    """Prompt and completion tokens."""
     money: float = 0.0
 
 
 class Budget:
-    """The spending limit of each run; `before` returns what a run spent in earlier processes."""
+    """The spending limit of each run; `before` returns the spending of a run in earlier processes."""
 
     def __init__(
         self, limit: BudgetConfig, before: Callable[[str], Spending] = lambda run_id: Spending()
@@ -52,13 +51,13 @@ class Budget:
         self._spent: dict[str, Spending] = {}
 
     def add(self, run_id: str, tokens: int, money: float | None) -> None:
-        """Take note of what a request took; no price counts as nothing."""
+        """Add the cost of a request; an unknown price counts as zero."""
         if self.is_limited:
             spent = self._so_far(run_id)
             self._spent[run_id] = Spending(spent.tokens + tokens, spent.money + (money or 0.0))
 
     def check(self, run_id: str) -> None:
-        """Raise `BudgetError` if a run has used its tokens or its money."""
+        """Raise `BudgetError` if a run has used up its tokens or money."""
         if not self.is_limited:
             return
         spent = self._so_far(run_id)
@@ -75,7 +74,7 @@ class Budget:
             )
 
     def _so_far(self, run_id: str) -> Spending:
-        # Others may store what they spend on the run: models that judge its programs.
+        # Models that judge the run's programs record their spending too.
         before, own = self._before(run_id), self._spent.get(run_id, Spending())
         return Spending(max(before.tokens, own.tokens), max(before.money, own.money))
 
@@ -86,11 +85,11 @@ class PendingPrompt:
 
     prompt: Prompt
     name: str
-    """What the server calls the model that is asked."""
+    """Name of the model on the server."""
     load: Callable[[], Awaitable[None]] | None = None
-    """Makes the server offer that name if it does not."""
+    """Loads that model into the server if it is missing."""
     is_admitted: bool = False
-    """One of its requests was sent: the others are sent too, whatever the budget says by then."""
+    """True once a request was sent; the others are then sent even if the budget runs out."""
 
 
 class Gate:
@@ -103,7 +102,7 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
-        """Hold one of the places for requests. Raises `BudgetError` for a ticket that came too late."""
+        """Take a request slot. Raises `BudgetError` if the budget is used up before a ticket starts."""
         async with self._slots:
             if not ticket.is_admitted:
                 self.budget.check(ticket.prompt.run_id)
@@ -112,13 +111,13 @@ class Gate:
 
 
 class RefusedError(ServerError):
-    """A request that the server refuses every time; `reason` is stored with the rollout."""
+    """A request that the server refuses at every attempt; `reason` is stored with the rollout."""
 
     def __init__(self, reason: str, error: EvovpoError) -> None:
         super().__init__(str(error))
         self.reason = reason
         self.error = error
-        """What to raise where no request is answered."""
+        """Error to raise if no request is answered."""
 
 
 class Refusals:
@@ -132,7 +131,7 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused ticket; raises where several were refused one after the other."""
+        """Count a refused ticket. Raises `ServerError` or `refused.error` after several in a row."""
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
             raise refused.error from refused

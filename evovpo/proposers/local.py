@@ -1,8 +1,8 @@
 """A proposer that samples from a Hugging Face model folder in this process, on the CPU.
 
-transformers loads the model; the sampling loop is our own (`evovpo.proposers.sampler`). A PEFT adapter is
-merged into its base model, with `pip install 'evovpo[train]'`. Not covered: chat templates (the prompt is the
-messages, one after the other) and GPUs: use vLLM for these.
+transformers loads the model; `evovpo.proposers.sampler` samples. A PEFT adapter is merged into its base
+model, which needs `pip install 'evovpo[train]'`. Not supported: chat templates (the messages are joined to
+one prompt) and GPUs; use vLLM for these.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ _WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
 
 @dataclass(frozen=True)
 class LocalPolicy:
-    """A policy version, loaded: what is needed to sample from it."""
+    """A policy version loaded for sampling."""
 
     number: int
     weights: Weights
     tokenizer: Any
-    """A transformers tokenizer; it adds what it adds by itself, such as a start token."""
+    """A transformers tokenizer; it adds special tokens such as a start token itself."""
     end_ids: tuple[int, ...]
-    """Tokens that end a reply: those of generation_config.json and the tokenizer's own."""
+    """Tokens that end a reply, from generation_config.json and the tokenizer."""
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
-        """Return what the sampler needs for these replies; raises as `check_request`."""
+        """Return the sampling request for these replies. Raises the errors of `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
@@ -71,7 +71,7 @@ class LocalPolicy:
         sampling: Sampling,
         seconds: float = 0.0,
     ) -> Rollout:
-        """Return a sampled reply as a record; its text is without end token and other special tokens."""
+        """Return a sampled reply as a record; its text has no special tokens."""
         text = str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
         return replace(
             text_rollout(prompt, index, text, sampling),
@@ -85,7 +85,7 @@ class LocalPolicy:
 
 
 class LoadedModel(NamedTuple):
-    """What a policy folder holds, an adapter merged into its base."""
+    """The contents of a policy folder; an adapter is merged into its base."""
 
     model: Any
     """A transformers causal language model in float32."""
@@ -100,10 +100,10 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
 
 
 def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedModel:
-    """Return the model in the folder `version.path`, full weights or an adapter on top of its base.
+    """Return the model in the folder `version.path`: full weights, or an adapter merged into its base.
 
-    Raises `PolicyError` for a folder that cannot be used, for an adapter without peft, and before the weights
-    are read for a model that our sampler does not compute, if it is to.
+    Raises `PolicyError` for an unusable folder, an adapter without peft installed, and, if `is_sampled_here`
+    and before reading the weights, a model that our sampler does not support.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -115,7 +115,7 @@ def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedM
             "into its base (merge_and_unload) and train on the result"
         )
     check_model_folder(folder)
-    loader: Any = AutoModelForCausalLM  # typed by transformers as if it returned the model alone
+    loader: Any = AutoModelForCausalLM  # transformers declares a return type without the loading info
     own: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with _damage_named(folder):
         config = AutoConfig.from_pretrained(folder, **own)
@@ -144,7 +144,7 @@ def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedM
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return the tokens that end a reply, ascending. Raises `PolicyError` if nobody names one."""
+    """Return the tokens that end a reply, ascending. Raises `PolicyError` if there are none."""
     found: set[int] = set()
     for value in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
         found.update([value] if isinstance(value, int) else value or ())
@@ -165,14 +165,14 @@ def _with_adapter(model: Any, folder: Path) -> Any:
             "'evovpo[train]', or serve it with vLLM"
         ) from error
     with _damage_named(folder), warnings.catch_warnings():
-        # Tensors that the file lacks are only warned about, and the adapter would count as untrained.
+        # peft only warns about missing tensors, which would leave the adapter untrained.
         warnings.filterwarnings("error", "Found missing adapter keys")
         return PeftModel.from_pretrained(model, folder, local_files_only=True).merge_and_unload()
 
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Turn what the libraries raise for a damaged file, some ten classes, into one `PolicyError`."""
+    """Turn the many exception classes of the libraries for a damaged file into a `PolicyError`."""
     try:
         yield
     except Exception as error:
@@ -184,7 +184,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def no_progress_bar() -> Iterator[None]:
-    """Keep transformers from drawing into the caller's terminal while it loads or writes."""
+    """Turn off the progress bars of transformers while it loads or writes a model."""
     log: Any = transformers_logging  # not typed
     was_enabled = log.is_progress_bar_enabled()
     log.disable_progress_bar()
@@ -196,7 +196,7 @@ def no_progress_bar() -> Iterator[None]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `PolicyError` unless a folder has what a model needs: configuration, weights, tokenizer."""
+    """Raise `PolicyError` unless a folder has the configuration, weights and tokenizer of a model."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
@@ -219,7 +219,7 @@ def check_model_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A request on its way, with the policy that was served when it arrived."""
+    """A waiting request, with the policy that was served when it arrived."""
 
     policy: LocalPolicy
     request: SampleRequest
@@ -227,14 +227,14 @@ class _Waiting:
 
 
 class LocalProposer:
-    """Samples from a policy version in one worker thread; requests that meet share a batch.
+    """Samples from a policy version in one worker thread, in batches.
 
-    What arrives while the worker is busy goes into its next batch, up to `max_batch_rows` replies (a larger
-    request goes alone). Token ids of a rollout include the end token, its text does not. The worker has one
-    CPU thread, the best for models of a few million parameters.
+    Requests that arrive while the worker is busy share its next batch, up to `max_batch_rows` replies (a
+    larger request has its own batch). The token ids of a rollout include the end token, its text does not.
+    The worker uses one CPU thread, the fastest for models of a few million parameters.
 
-    `loaded` is the version's policy where a caller holds it already. `follow` is called before every request
-    for the version to use; another one is loaded between two batches.
+    `loaded` is the version's policy if it is loaded already. `follow`, called before every request, returns
+    the version to use; a new version is loaded between two batches.
     """
 
     def __init__(
@@ -260,9 +260,9 @@ class LocalProposer:
         return self._policy.number
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return the sampled replies; see `Proposer.propose`. Needs the event loop to stay the same.
+        """Return the sampled replies; see `Proposer.propose`. All calls must use the same event loop.
 
-        Raises `PolicyError` for a prompt that does not fit the context, and a version that cannot be loaded.
+        Raises `PolicyError` for a prompt that does not fit the context or a version that cannot be loaded.
         """
         check_ticket(prompt, indices)
         if self._is_closed:
@@ -282,10 +282,10 @@ class LocalProposer:
         ]
 
     async def aclose(self) -> None:
-        """Finish the requests on their way, then end the worker thread."""
+        """Finish open requests, then end the worker thread."""
         self._is_closed = True
         async with self._loading:
-            pass  # requests that wait for a version have joined the queue now
+            pass  # requests waiting for a version are in the queue now
         if self._serving is not None and not self._serving.done():
             await self._serving
         self._worker.shutdown()
@@ -293,7 +293,7 @@ class LocalProposer:
     async def _policy_to_use(self) -> LocalPolicy:
         if self._follow is None or self._follow() == self._version:
             return self._policy
-        async with self._loading:  # of several requests that see a new version, the first loads it
+        async with self._loading:  # only the first request that sees a new version loads it
             version = self._follow()
             if version != self._version:
                 run = asyncio.get_running_loop().run_in_executor
@@ -308,7 +308,7 @@ class LocalProposer:
             run = asyncio.get_running_loop().run_in_executor
             try:
                 results = await run(self._worker, sample, policy.weights, requests, policy.end_ids)
-            except Exception as error:  # whatever it is, it belongs to those who wait for it
+            except Exception as error:  # any error is passed to the waiting requests
                 for waiting in batch:
                     if not waiting.future.done():
                         waiting.future.set_exception(error)
@@ -319,7 +319,7 @@ class LocalProposer:
                     waiting.future.set_result((completions, seconds))
 
     def _take_batch(self) -> list[_Waiting]:
-        """Remove and return the oldest requests of one policy that fit into a batch."""
+        """Remove and return the oldest requests for one policy that fit into a batch."""
         queue = [waiting for waiting in self._waiting if not waiting.future.done()]
         batch: list[_Waiting] = []
         rows = 0

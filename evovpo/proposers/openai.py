@@ -1,12 +1,11 @@
-"""A proposer that samples from OpenAI-compatible servers, vLLM above all, with one model or several.
+"""A proposer that samples from OpenAI-compatible servers, vLLM above all, with one or several models.
 
-The server turns a prompt into tokens; the ids and log-probabilities that come back are stored as they are,
-never made from text again.
+The server tokenizes prompts; returned token ids and log-probabilities are stored unchanged, and text is never
+tokenized again.
 
-Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on vLLM,
-up to the last bits of its arithmetic, and elsewhere as far as the server honours `seed`. Where a server gives
-one choice a request, reply i has a seed made from the prompt's and i. `docs/servers.md` says what servers
-lack.
+Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on vLLM
+up to rounding, and elsewhere as far as the server honours `seed`. With one choice per request, reply i has a
+seed derived from the prompt's seed and i. `docs/servers.md` lists the limitations of servers.
 """
 
 import asyncio
@@ -33,15 +32,15 @@ from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling
 class OpenAIProposer:
     """Samples from the server at `settings.base_url`, or from one of `models`, drawn for each ticket.
 
-    `version` is what to sample from (default: the server's own weights, as version 0), `follow` is called
-    before every request for the version to use instead; both need a single model. An adapter that the server
-    does not hold is loaded into it and compared with what was published; one that this proposer has left is
-    unloaded when its last request has ended.
+    `version` is the policy to sample from (default: the server's own weights, as version 0); `follow`, called
+    before every request, returns the version to use instead. Both need a single model. A missing adapter is
+    loaded into the server and checked against its published log-probabilities; an adapter no longer used by
+    this proposer is unloaded after its last request.
 
-    A request is sent `settings.attempts` times, and for `settings.patience_seconds` where the server is busy,
-    failing or not answering in time, after waits of `wait_seconds` that double. `record` is called with every
-    request that was sent, `spent_before` with a run's id for what earlier processes spent of `budget`. `said`
-    has the warnings that were given already.
+    A request is tried `settings.attempts` times, and at least for `settings.patience_seconds` if the server
+    is busy, failing or too slow; waits start at `wait_seconds` and double. `record` is called with every
+    request, `spent_before` with a run id for the part of `budget` spent by earlier processes. `said` has the
+    warnings already given.
     """
 
     def __init__(
@@ -80,16 +79,16 @@ class OpenAIProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the version that the last request was sampled from, or the next if there is none."""
+        """Number of the version used for the last request, or for the first before any."""
         return self._version.number
 
     @property
     def trouble(self) -> str:
-        """What is wrong with servers that are waited for; empty if nothing is."""
+        """Problems of failing servers that are being retried, or an empty string."""
         return "; ".join(filter(None, (client.trouble for client in self._clients.values())))
 
     async def check(self) -> None:
-        """Ask each server as `check_model` does, and raise as it does; nothing is sampled."""
+        """Call `check_model` for each server, without sampling; raises its errors."""
         for client in self._clients.values():
             model, seconds = client.model, self._settings.timeout_seconds
             await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
@@ -97,13 +96,13 @@ class OpenAIProposer:
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.
 
-        Where the server gives several choices a request, all replies of the ticket are sampled, also when
-        only some are asked for: that makes reply i the same. A prompt that the server refuses, above all one
-        that is too long, comes back as empty replies whose finish reason is `refused: ...`.
+        A server with several choices per request samples all replies of the ticket even if only some are
+        requested, so that reply i is always the same. A prompt that the server refuses, usually because it is
+        too long, gets empty replies with the finish reason `refused: ...`.
 
-        Raises `ServerError` when the server keeps failing, answers outside the protocol, or refuses all;
-        `PolicyError` where no prompt fits the model's context or a version's folder is gone; `BudgetError`,
-        before anything is sent, when the run has used its tokens or its money.
+        Raises `ServerError` if the server keeps failing, violates the protocol or refuses every prompt;
+        `PolicyError` if no prompt fits the model's context or the folder of a version is gone; `BudgetError`,
+        before anything is sent, if the run has used up its tokens or money.
         """
         check_ticket(prompt, indices)
         check_sampling(sampling)
@@ -136,7 +135,7 @@ class OpenAIProposer:
         ]
 
     async def aclose(self) -> None:
-        """Wait for the requests on their way, then close the connections."""
+        """Wait for open requests, then close the connections."""
         self._is_closed = True
         await asyncio.gather(*self._open)
         for client in self._clients.values():
@@ -156,7 +155,7 @@ class OpenAIProposer:
         server = self._clients[self._models[0].name].server
         for version in [left for left in self._left if not self._under_way[left]]:
             self._left.discard(version)
-            with contextlib.suppress(ServerError, PolicyError):  # whoever publishes next tries again
+            with contextlib.suppress(ServerError, PolicyError):  # the next publication tries again
                 await asyncio.to_thread(server.unload, version)
 
     async def _sample(
@@ -167,12 +166,12 @@ class OpenAIProposer:
         indices: Sequence[int],
         sampling: Sampling,
     ) -> list[tuple[ServerReply, float]]:
-        """Return the wanted replies of a ticket, each with its share of the seconds, as `indices` say."""
+        """Return the replies of a ticket in the order of `indices`, each with its seconds."""
         messages = prompt.messages
         endpoint: str = self._settings.endpoint
         if endpoint == "auto":
-            # The formats for instruction models write a system message; those of the built-in models, which
-            # were trained on plain text and have no chat template, do not.
+            # Only formats for instruction models write a system message; the built-in models were trained on
+            # plain text and have no chat template.
             endpoint = CHAT if any(message.role == "system" for message in messages) else COMPLETIONS
         if model.system:
             others = (message for message in messages if message.role != "system")
@@ -197,7 +196,7 @@ class OpenAIProposer:
         refusals: list[RefusedError] = []
 
         async def one(index: int) -> tuple[ServerReply, float]:
-            # 31 bits of a seed of its own, as any server takes.
+            # A separate seed of 31 bits, which every server accepts.
             seed = int(content_id(str(form.seed), str(index)), 16) >> 33
             try:
                 answer = await client.ask(replace(form, n=1, seed=seed), ticket)
@@ -221,7 +220,7 @@ class OpenAIProposer:
         return found
 
     async def _load(self, client: Client, version: PolicyVersion) -> None:
-        """Make the server offer an adapter, after comparing it with what was published."""
+        """Load an adapter into the server, and check it against its published log-probabilities if any."""
         async with self._one_at_a_time:
             warm_up = read_warm_up(Path(version.path))
             if warm_up is None:
@@ -231,7 +230,7 @@ class OpenAIProposer:
 
 
 def pick_weighted(models: Sequence[ModelConfig], seed: int) -> ModelConfig:
-    """Return a model with probability proportional to its weight; the same for the same seed."""
+    """Draw a model with probability proportional to its weight, determined by the seed."""
     return random.Random(f"model {seed}").choices(models, [model.weight for model in models])[0]
 
 

@@ -1,6 +1,6 @@
-"""Folders of policy versions: full weights or an adapter, reference log-probabilities, names.
+"""Folders of policy versions: full weights or an adapter, reference log-probabilities, served names.
 
-Published folders do not change, and have the same path for server, trainer and search.
+Published folders never change, and have the same path for server, trainer and search.
 """
 
 import dataclasses
@@ -16,42 +16,42 @@ from evovpo.errors import PolicyError
 from evovpo.types import PolicyVersion
 
 POLICY_FILE = "policy.json"
-"""File next to the weights: the version's identity and its `WarmUp`."""
+"""File next to the weights, with the version's identity and its `WarmUp`."""
 ADAPTER_FILE = "adapter_config.json"
 SERVED = "policy-v"
-"""Beginning of the names under which servers offer adapters of ours."""
+"""Prefix of the names of our adapters on servers."""
 
 
 class WarmUp(NamedTuple):
-    """Reference log-probabilities of a policy on a fixed text of T tokens, at its last N positions."""
+    """Reference log-probabilities of a policy at the last N positions of a fixed text of T tokens."""
 
     text_ids: tuple[int, ...]
     """(T)"""
     next_ids: tuple[int, ...]
-    """The policy's likeliest token behind each of the last N prefixes, the whole text being the last (N)."""
+    """The policy's likeliest token after each of the last N prefixes, including the whole text (N)."""
     logprobs: tuple[float, ...]
-    """Their natural-log probabilities at temperature 1 (N)."""
+    """Natural-log probabilities of `next_ids` at temperature 1 (N)."""
 
     def difference(self, logprobs: Sequence[float]) -> float:
-        """Return the largest absolute difference in nats; infinite if one of them is not finite."""
+        """Return the largest absolute difference in nats; infinite if any value is not finite."""
         if len(logprobs) != len(self.logprobs) or not all(map(math.isfinite, logprobs)):
             return math.inf
         return max(abs(a - b) for a, b in zip(self.logprobs, logprobs, strict=True))
 
 
 def is_adapter(version: PolicyVersion) -> bool:
-    """True if the version's folder holds a PEFT adapter, false for full weights (or no folder here)."""
+    """Return whether the version's folder has a PEFT adapter; false for full weights or a missing folder."""
     return (Path(version.path) / ADAPTER_FILE).is_file()
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return the version itself, or for an adapter its base model under its number; raises `PolicyError`."""
+    """Return the version, for an adapter with the path of its base model. Raises `PolicyError`."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
     try:
         base = json.loads(file.read_text(encoding="utf-8"))["base_model_name_or_path"]
-        found = Path(version.path, base)  # an absolute path stays one
+        found = Path(version.path, base)  # an absolute path stays absolute
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise PolicyError(
             f"{file} names no base model ({type(error).__name__}: {error}); write the adapter again"
@@ -65,11 +65,11 @@ def base_version(version: PolicyVersion) -> PolicyVersion:
 
 
 def served_name(version: PolicyVersion, model: str) -> str:
-    """Return the name under which a server offers a version, `model` being that of its own weights.
+    """Return the name of a version on a server; `model` is the name of the server's own weights.
 
-    For an adapter `policy-vNUMBER-DIGEST`: the digest of its files tells apart versions of one number, from
-    two stores or a failed publication, which a server's cache would mix up (vLLM issue 42125). Raises
-    `PolicyError` if the folder of a trained version is gone.
+    Adapters are named `policy-vNUMBER-DIGEST`: the digest of the files distinguishes versions with the same
+    number, from two stores or a failed publication, which a server's cache would mix up (vLLM issue 42125).
+    Raises `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:
         require_folder(version)
@@ -87,7 +87,7 @@ def require_folder(version: PolicyVersion) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _digest(folder: str) -> str:
-    """Return 8 hex digits of an adapter's files; published folders do not change."""
+    """Return 8 hex digits of the hash of an adapter's files; published folders never change."""
     digest = hashlib.sha256()
     for file in sorted(Path(folder).glob("adapter_*")):
         digest.update(file.name.encode() + file.read_bytes())
@@ -95,7 +95,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return what was written beside the weights, or None. Raises `PolicyError` for a damaged file."""
+    """Return the reference log-probabilities in a folder, or None. Raises `PolicyError` if damaged."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

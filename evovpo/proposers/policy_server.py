@@ -1,7 +1,7 @@
 """Loads, checks and unloads policy versions on a model server.
 
-A server is believed only after its log-probabilities of one fixed text were compared with those that the
-trainer wrote beside the weights: servers were seen to answer 200 and to compute with other weights.
+A version counts as served only after the server's log-probabilities of a fixed text were compared with the
+trainer's, because servers have been seen to answer 200 and then compute with other weights.
 """
 
 import contextlib
@@ -18,24 +18,24 @@ from evovpo.proposers.policy_folders import WarmUp, is_adapter, served_name
 from evovpo.types import PolicyVersion
 
 TOLERANCE = 1e-4
-"""Largest difference of two log-probabilities (nats) of one policy, both computed in float32."""
+"""Maximum difference in nats between two float32 computations of a log-probability of one policy."""
 _TOP = 20
-"""Likeliest tokens asked of a server at each place, vLLM's default limit; a `WarmUp` holds the likeliest."""
+"""Likeliest tokens requested at each position: vLLM's default limit; a `WarmUp` needs the likeliest only."""
 
 
 @dataclass(eq=False)
 class VLLMServer:
-    """A running vLLM, spoken to by plain HTTP, that adapters can be loaded into while it runs.
+    """A running vLLM server, used by plain HTTP, into which adapters can be loaded.
 
-    That needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which do not belong on a public
-    port. Full weights are those that it was started with: vLLM 0.31 on a CPU takes new ones, answers 200 and
-    computes wrongly. It also adds the adapter of other requests in a batch to those without one (vLLM PR
-    48421), which shows in the comparison, and dies of a request with a seed whose prompt it computes in
-    parts, unless `--max-num-batched-tokens` is as large as `--max-num-seqs` times `--max-model-len`.
+    Loading needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which do not belong on a public
+    port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new ones, answers 200 and computes
+    wrongly. It also applies the adapter of other requests in a batch to requests without one (vLLM PR 48421),
+    which the comparison detects. It crashes on a request with a seed whose prompt is prefilled in chunks,
+    unless `--max-num-batched-tokens` is at least `--max-num-seqs` times `--max-model-len`.
 
-    `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the largest
-    difference in nats that its arithmetic explains: 1e-4 for float32, more for bfloat16. Raises `ConfigError`
-    for an address that cannot be used or stored; every method raises `ServerError`.
+    `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the maximum
+    difference in nats due to rounding: 1e-4 for float32, more for bfloat16. Raises `ConfigError` for an
+    address that cannot be used or stored; every method raises `ServerError`.
     """
 
     base_url: str
@@ -64,14 +64,14 @@ class VLLMServer:
         try:
             self._request("/v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
         except ServerError:
-            # Loaded by another process in the meantime, or before: the name says that it is the same.
+            # Loaded already, perhaps by another process: the name contains a digest of its files.
             with contextlib.suppress(ServerError):
                 if name in self._names():
                     return
             raise
 
     def unload(self, version: PolicyVersion) -> None:
-        """Unload an adapter, if it is loaded; full weights stay."""
+        """Unload an adapter, if it is loaded; full weights stay loaded."""
         name = served_name(version, self.model)
         if is_adapter(version) and name in self._names():
             self._request("/v1/unload_lora_adapter", {"lora_name": name})
@@ -79,12 +79,11 @@ class VLLMServer:
     def logprobs(
         self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
     ) -> list[float]:
-        """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text, see `WarmUp`.
+        """Return the log-probabilities (N) of `next_ids` after the last N prefixes of a text, see `WarmUp`.
 
-        One request generates a token behind each prefix, through all that the server has cached, as a search
-        request does. Minus infinity for a token that is not listed. `prompt_logprobs` is computed past the
-        cache, leaves out an adapter of the last layer, and kills a vLLM that is busy (vLLM issues 16668,
-        29955, 51594).
+        One request generates a token after each prefix and so uses the server's cache, like a search request.
+        A token that is not listed gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
+        ignores an adapter of the last layer, and crashes a busy vLLM (vLLM issues 16668, 29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
         body = {
@@ -110,7 +109,7 @@ class VLLMServer:
         return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}
 
     def _request(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
-        """Return the JSON object of an answer, empty for another kind of text; GET without a body."""
+        """Return the JSON object of an answer, empty for other text; sends GET without a body."""
         try:
             status, text = fetch(self.address + path, body, self.key_variable, self.timeout_seconds)
         except OSError as error:
@@ -127,9 +126,9 @@ class VLLMServer:
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Make a server offer a version, and return the largest difference of its log-probabilities (nats).
+    """Load a version into a server and return the largest difference of its log-probabilities in nats.
 
-    Raises `ServerError` if it refuses or computes something else; an adapter is then unloaded.
+    Raises `ServerError` if the server refuses it or computes other values; an adapter is then unloaded.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

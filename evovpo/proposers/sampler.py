@@ -1,19 +1,19 @@
 """Sampling from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
-A loop of our own, because Hugging Face `generate` costs several times as much for models of a few million
-parameters, where the number of tensor operations in a step and the bytes that attention reads decide. So
+The sampling loop is our own: Hugging Face `generate` is several times slower for models of a few million
+parameters, whose speed depends on the number of tensor operations per step and the bytes read by attention.
 
-- a prompt is prefilled once, and its keys and values are shared by all of its rows, not copied to each;
-- norms, the attention scale and rotary pairs are folded into the weights, and products are joined, at load;
-- rows that have finished leave the batch;
-- buffers and views are made once for each shape of the batch, not in every step.
+- A prompt is prefilled once; all of its rows share its keys and values.
+- Norms, the attention scale and rotary pairs are folded into the weights, and products are fused, at load.
+- Finished rows leave the batch.
+- Buffers and views are created once per batch shape, not in every step.
 
-What a row samples depends on the weights, its prompt, seed, index and sampling settings, not on its
-neighbours: a counter-based generator of its own gives one uniform number a step, which the inverse of the
-cumulative distribution turns into a token. Logits may differ in their last bits between batches of other
-shapes, which changed none of 11,000 tokens when batches of 64 and 24 rows were compared.
+The tokens of a row depend on the weights, its prompt, seed, index and sampling settings, not on other rows:
+its own counter-based generator gives one uniform number per step, which the inverse of the cumulative
+distribution maps to a token. The last bits of logits may depend on the batch shape; this changed none of
+11,000 tokens when batches of 64 and 24 rows were compared.
 
-Left out: top-k, top-p and penalties, since a trainer needs the log-probabilities of the plain softmax;
+Left out: top-k, top-p and penalties, because training needs the log-probabilities of the plain softmax;
 bfloat16, which is up to 1.6 times faster but rounds the log-probabilities; accelerators.
 """
 
@@ -31,14 +31,14 @@ from evovpo.proposers import check_sampling
 from evovpo.types import Sampling
 
 ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
-"""The model classes, by their Hugging Face names, that this sampler computes."""
+"""Hugging Face names of the supported model classes."""
 
 _STATIC_ROTARY = ("default", "linear", "llama3")
-"""Kinds of rotary embedding whose angles do not change with the length of the text."""
+"""Kinds of rotary embedding whose angles do not depend on the text length."""
 
 _KEEP_SHARE = 0.8
-"""The batch is rebuilt without its finished rows when no more than this share still runs. A rebuild
-copies the caches, so doing it at every finished row costs more than it saves."""
+"""Share of running rows at which finished rows are removed from the batch. Removal copies the caches, so
+doing it after every finished row costs more than it saves."""
 
 
 class SampleRequest(NamedTuple):
@@ -47,19 +47,19 @@ class SampleRequest(NamedTuple):
     prompt_ids: tuple[int, ...]
     seed: int
     indices: tuple[int, ...]
-    """The replies wanted; reply i has random numbers of its own, whichever others are asked."""
+    """Indices of the replies to sample; every reply has its own random numbers."""
     temperature: float
     max_tokens: int
 
 
 class Completion(NamedTuple):
-    """One sampled reply: T tokens, the end token included when there is one."""
+    """One sampled reply of T tokens, including the end token if there is one."""
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Natural logarithms of the probabilities at the request's temperature (T)."""
+    """Natural-log probabilities at the request's temperature (T)."""
     is_stopped: bool
-    """True if the last token is an end token, false if a limit cut the reply."""
+    """True if the last token is an end token, false if a limit ended the reply."""
 
 
 class _Layer(NamedTuple):
@@ -77,9 +77,9 @@ class _Layer(NamedTuple):
 
 
 class Weights:
-    """The weights of a Llama or Qwen2 model, rearranged for sampling; they do not change.
+    """The weights of a Llama or Qwen2 model, rearranged for sampling; read-only.
 
-    Raises `PolicyError` for a model that this sampler does not compute exactly.
+    Raises `PolicyError` for a model that this sampler does not support.
     """
 
     def __init__(self, model: Any) -> None:
@@ -121,17 +121,17 @@ class Weights:
         )
 
     def _paired(self, rows: Tensor) -> Tensor:
-        """Put the two coordinates that rotate together side by side: (i, i + D/2) -> (2i, 2i + 1).
+        """Make each rotated pair of coordinates adjacent: (i, i + D/2) -> (2i, 2i + 1).
 
-        Queries and keys are reordered alike, so their products stay the same.
+        Queries and keys are reordered in the same way, so their products do not change.
         """
         halves = rows.reshape(-1, 2, self.head_size // 2, *rows.shape[1:])
         return halves.transpose(1, 2).reshape(rows.shape)
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return x (rows, h) over its length; the rest of the RMS norm is in the next product.
+        """Return x (rows, h) divided by its length; the rest of the RMS norm is folded into the next product.
 
-        x / sqrt(mean(x²) + epsilon) is sqrt(h) x / hypot(|x|, sqrt(h epsilon)); a third of the time.
+        x / sqrt(mean(x²) + epsilon) = sqrt(h) x / hypot(|x|, sqrt(h epsilon)), in a third of the time.
         """
         lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / lengths.hypot_(self.floor)
@@ -140,7 +140,7 @@ class Weights:
         return torch.mul(_float32(norm.weight), self.root_size)
 
     def feed_forward(self, layer: _Layer, x: Tensor) -> None:
-        """Add the feed-forward part of a layer to x (rows, h), in place."""
+        """Add the output of a layer's feed-forward block to x (rows, h) in place."""
         gate, up = (self.norm(x) @ layer.gate_up).chunk(2, -1)
         x.addmm_(F.silu(gate).mul_(up), layer.down)
 
@@ -150,7 +150,7 @@ def _float32(weight: Tensor) -> Tensor:
 
 
 def check_supported(name: str, config: Any) -> None:
-    """Raise `PolicyError` for an architecture or option that the sampling loop does not compute."""
+    """Raise `PolicyError` for an architecture or option that the sampler does not support."""
     if name not in ARCHITECTURES:
         raise PolicyError(
             f"the local proposer samples from {' and '.join(ARCHITECTURES)}, not from {name}; "
@@ -173,21 +173,21 @@ def check_supported(name: str, config: Any) -> None:
 
 
 class _Prefix(NamedTuple):
-    """Keys and values of P prompts, left-padded to one length, for L layers."""
+    """Keys and values of P prompts in L layers, left-padded to one length."""
 
     keys: Tensor
-    """(L, P, K, D, Tp): transposed, as the product with the queries wants them."""
+    """(L, P, K, D, Tp): transposed for the product with the queries."""
     values: Tensor
     """(L, P, K, Tp, D)"""
     lengths: npt.NDArray[np.int64]
-    """Tokens of each prompt (P)."""
+    """Length of each prompt in tokens (P)."""
 
 
 class _Batch:
-    """The rows in flight, their caches, and every buffer and view that depends on the shape.
+    """The running rows with their caches, and all buffers and views that depend on the batch shape.
 
-    The B rows are sorted by prompt. Attention works on a grid of P prompts with n places each, where n
-    is the largest number of rows that a prompt has left; free places repeat a row and are not read.
+    The B rows are sorted by prompt. Attention works on a grid of P prompts with n places each, where n is
+    the largest number of rows of a prompt; free places repeat a row and are not read.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class _Batch:
         self.padded = padded
 
     def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> "_Batch":
-        """Return a batch of the given rows (ascending), whose caches hold `capacity` new tokens in all."""
+        """Return a batch of the given rows (ascending), with caches for `capacity` sampled tokens."""
         kept_prompts, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
         prefix = self.prefix
         if len(kept_prompts) < len(prefix.lengths):
@@ -274,7 +274,7 @@ class _Batch:
         return kept
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Append one token to every row (B) and return the logits (B, V) of the next."""
+        """Append one token to every row (B) and return the logits (B, V) of the next token."""
         w, t, padded = self.weights, self.length, self.padded
         rotation = w.rotations.index_select(0, self.positions + t)[:, None, None]
         rotation_q = rotation.unsqueeze(3)
@@ -308,9 +308,9 @@ class _Batch:
 
 
 def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Tensor]:
-    """Return keys and values of the prompts, and the logits (P, V) that follow them.
+    """Return the keys and values of the prompts, and the logits (P, V) of the next tokens.
 
-    Prompts go one by one, as fast as a batch at some hundred tokens, whatever stands beside them.
+    Prompts are computed one by one, independent of each other; with some hundred tokens a batch is no faster.
     """
     lengths = np.array([len(ids) for ids in prompts])
     padded = int(lengths.max())
@@ -331,7 +331,7 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
             keys[i, p, :, :, start:] = k.transpose(1, 2)
             values[i, p, :, start:] = v
             is_last = i == len(w.layers) - 1
-            if is_last:  # nothing but the last position is read any more
+            if is_last:  # only the last position is needed
                 x, q = x[-1:], q[:, -1:]
             mixed = F.scaled_dot_product_attention(
                 q[None], k[None], v[None], is_causal=not is_last, scale=1.0, enable_gqa=True
@@ -343,20 +343,20 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
 
 
 def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
-    """Return the first `count` random numbers of reply `index`, multiples of 2^-24 in [0, 1), one a token."""
+    """Return the random numbers of reply `index` for `count` tokens: multiples of 2^-24 in [0, 1)."""
     key = np.array([seed % 2**64, index], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key)).random(count, dtype=np.float32)
 
 
 def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Return token ids and their log-probabilities (B), by the inverse of the cumulative distribution.
+    """Return token ids and log-probabilities (B), sampled by the inverse of the cumulative distribution.
 
-    `scaled` (B, V) are logits over temperature, `uniform` (B) are multiples of 2^-24 in [0, 1).
+    `scaled` (B, V) are logits divided by temperature, `uniform` (B) multiples of 2^-24 in [0, 1).
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
-    # The largest uniform number is 1 - 2^-24, and its product with the total never rounds up to the total:
-    # a token is always found, and one of positive probability.
+    # At most 1 - 2^-24 of the total, which never rounds up to the total, so that a token of positive
+    # probability is always found.
     threshold = uniform * cumulative[:, -1]
     tokens = torch.searchsorted(cumulative, threshold[:, None], right=True)
     return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()
@@ -367,8 +367,8 @@ def sample(
 ) -> list[list[Completion]]:
     """Return the completions of each request, in the order of its indices.
 
-    A reply ends with the first token in `end_ids`, at its `max_tokens`, or where the model's context ends.
-    Raises as `check_request`, and `PolicyError` for a model whose logits are not finite.
+    A reply ends at the first token in `end_ids`, at `max_tokens`, or at the end of the model's context.
+    Raises the errors of `check_request`, and `PolicyError` for a model whose logits are not finite.
     """
     for request in requests:
         check_request(request, weights.context)
@@ -377,7 +377,7 @@ def sample(
 
 
 def check_request(request: SampleRequest, context: int) -> None:
-    """Raise what `sample` would raise for this request, of a model with that context length."""
+    """Raise the errors of `sample` for a request to a model with this context length."""
     check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(
@@ -417,7 +417,7 @@ def _sample(
         )
     logits = logits.index_select(0, torch.from_numpy(prompt_of_row))
     batch = _Batch(weights, prefix, prompt_of_row, longest)
-    live = np.arange(rows)  # where each row of the batch stands in the arrays above
+    live = np.arange(rows)  # index of each row of the batch in the arrays above
     is_running = np.ones(rows, dtype=bool)
     for t in range(longest):
         tokens, logprobs = draw(logits / temperatures if is_scaled else logits, uniform_T_B[t])

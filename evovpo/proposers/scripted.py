@@ -1,4 +1,4 @@
-"""A proposer that replies from given texts: for tests, demonstrations and golden runs."""
+"""A proposer that replies with given texts, for tests, demonstrations and golden runs."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -12,9 +12,9 @@ from evovpo.types import Prompt, Rollout, Sampling
 class ScriptedProposer:
     """Replies with the texts of a script.
 
-    A function `(prompt, index) -> text` makes a proposer without memory. Texts make a queue: each new ticket
-    takes `prompt.rollouts` of them, and gets the same again; `PolicyError` where they run out. With `logprob`
-    every character is a token of that log-probability (its id is its code point).
+    The script is a function `(prompt, index) -> text`, or a queue of texts: each new ticket takes
+    `prompt.rollouts` of them and keeps them; raises `PolicyError` if they run out. With `logprob` every
+    character is a token with that log-probability (its id is the code point).
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ScriptedProposer:
         return [self._rollout(prompt, index, sampling) for index in indices]
 
     async def aclose(self) -> None:
-        """Do nothing: nothing is held."""
+        """Do nothing: there are no resources to release."""
 
     def _rollout(self, prompt: Prompt, index: int, sampling: Sampling) -> Rollout:
         text = self._reply(prompt, index)
@@ -46,7 +46,7 @@ class ScriptedProposer:
 
 
 def _queue(script: Iterable[str]) -> Callable[[Prompt, int], str]:
-    """Return a function that deals texts to tickets in the order in which the tickets are first seen."""
+    """Return a function that assigns texts to tickets in the order the tickets are first seen."""
     left = iter(script)
     dealt: dict[str, list[str]] = {}
 

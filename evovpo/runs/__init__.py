@@ -1,1 +1,1 @@
-"""One run: open, drive, resume, replay, outcome."""
+"""One run: start, drive, resume, replay and report it."""

@@ -1,4 +1,4 @@
-"""Runs a program on the rows of a table, in the sandbox and in batches."""
+"""Runs a program on the rows of a table, in batches in the sandbox."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Return a program's output for each argument list, or None and why; `on_rows` gets the number done.
+    """Return (output, None) or (None, error) for each argument list.
 
-    A batch that fails as a whole is halved. Raises `SandboxError`.
+    Calls `on_rows` with the size of each finished batch; splits a batch that fails. Raises `SandboxError`.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

@@ -27,15 +27,15 @@ from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 
 _LONG_PROGRAM = 2000
-"""Characters of a starting program above which models are asked for edits."""
+"""Length of a starting program, in characters, above which models are asked for edits."""
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
-    """Return the prompt format that `prompt.style` names, or that fits the proposer and the problem.
+    """Return the prompt format of `prompt.style`.
 
-    `auto` is the built-in model's format where proposer and problem allow it, else edits for a long or partly
-    fixed starting program and whole programs for any other. Raises `ProblemError` for a problem that does
-    not fit, and `ConfigError` for templates or a proposer that cannot be used.
+    `auto` is the built-in model's format if proposer and problem allow it; otherwise edits for a long or
+    partly fixed starting program, else whole programs. Raises `ProblemError` for a problem that does not
+    fit, and `ConfigError` for unusable templates or an unusable proposer.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -57,15 +57,15 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
 
 def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
     start = next((seed.source for seed in problem.seeds), "")
-    # Of a long program, or one with fixed parts, an answer had better be edits.
+    # Edits suit a long program, or one with fixed parts.
     return "diff" if len(start) > _LONG_PROGRAM or "EVOLVE-BLOCK-START" in start else "rewrite"
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return the settings of a new run with the style for its server in place of `auto`.
+    """Return the settings of a new run, with style `auto` replaced by the style for its server.
 
-    That of the built-in model where the server offers a policy of its family and the problem fits, else one
-    for instruction models.
+    It is the built-in model's style if the server offers a model of that family and the problem fits, else
+    a style for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
@@ -75,7 +75,7 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
 
 
 def _offers_ours(config: Config, store: Store | None) -> bool:
-    """True if a server's model is of the built-in model's family, by its name or its tokenizer's file."""
+    """Return whether a server's model is of the built-in model's family, by its name or tokenizer file."""
     policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
     version = PolicyVersion(0, None, name)
     if policy != "start" and store is not None:
@@ -87,7 +87,7 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
-    """Return the first prompts of a run: without a parent, and to improve the first starting program."""
+    """Return a run's first prompts: one without a parent, and one to improve the first starting program."""
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
@@ -122,9 +122,9 @@ def open_proposer(
 ) -> Proposer:
     """Return the configured proposer, sampling from the configured policy version.
 
-    Proposers that share `said` say each thing about servers once. Without a store the only policy is
-    `start`. Raises `PolicyError` for a model folder that cannot be used, `StoreError` for an unknown policy
-    version, and `ConfigError` for settings that do not fit.
+    Proposers with the same `said` print each message about servers once. Without a store the only policy is
+    `start`. Raises `PolicyError` for an unusable model folder, `StoreError` for an unknown policy version,
+    and `ConfigError` for settings that do not fit.
     """
     settings = config.proposer
     if settings.name != "openai" and (config.models or config.budget != BudgetConfig()):
@@ -164,7 +164,7 @@ def open_proposer(
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
-    """Return the judge of a run, with the models of `evaluator.judges` where there are any."""
+    """Return the judge of a run, extended by the models of `evaluator.judges` if there are any."""
     if not config.evaluator.judges:
         return judge
 
@@ -174,7 +174,7 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
         proposer = {"name": "openai", "model": None, "policy": "start", "patience_seconds": 0.0}
         return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store, said)
 
-    first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # that of the starting programs
+    first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # the starting programs'
     return ModelJudge(judge, problem, config, first, ask)
 
 
@@ -186,7 +186,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from, and for `served` a function that returns the present one."""
+    """Return the version to sample from, and for `served` a function that returns the current one."""
     if policy == "start":
         return start, None
     if store is None:

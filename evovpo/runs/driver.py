@@ -1,7 +1,7 @@
 """Runs one search: ask, propose, judge, store, tell.
 
 An ask is stored before it is sent, and a tell before it is applied, so that a killed process loses only
-replies that were not told. Groups are told in the order in which they arrive, which replay follows.
+replies that were not told. Groups are told in the order they arrive, and replayed in the same order.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
-"""Silence after which `on_tell` is told what the run is waiting for."""
+"""Time without events after which `on_tell` reports what the run is waiting for."""
 _ASKS_AT_ONCE = 64
-"""Consecutive asks before requests under way get their turn."""
+"""Maximum consecutive asks before open requests get their turn."""
 _SAME_FAULTS = 20
-"""Programs in a row with the same fault that stop the run: the evaluator is to blame."""
+"""Consecutive programs with the same fault after which the run stops, because the evaluator is to blame."""
 _MOST_UNREAD = 100
-"""Answers in a row without a program that stop the run, where a server gave them."""
+"""Consecutive answers of a server without a program after which the run stops."""
 _PATIENCE_SECONDS = 0.05
-"""How long the next ask waits for the judgement of a group that arrived."""
+"""Maximum wait of the next ask for the judgement of a group that arrived."""
 
 
 class Progress(NamedTuple):
@@ -40,9 +40,9 @@ class Progress(NamedTuple):
 
     search: SearchState
     executed: int
-    """Programs that the sandbox ran in this process."""
+    """Programs run in the sandbox by this process."""
     waits: str = ""
-    """What the run has been waiting for, in words; empty after a tell."""
+    """Description of what the run is waiting for; empty after a tell."""
 
 
 class _Arrival(NamedTuple):
@@ -50,10 +50,10 @@ class _Arrival(NamedTuple):
     rollouts: list[Rollout]
     judging: asyncio.Task[Found]
     at: float
-    """When it arrived, by the monotonic clock."""
+    """Arrival time on the monotonic clock."""
 
     def patience(self) -> float:
-        """Return how many more seconds the next ask should wait for this group."""
+        """Return the remaining seconds that the next ask should wait for this group."""
         return max(0.0, self.at + _PATIENCE_SECONDS - time.monotonic())
 
 
@@ -61,7 +61,7 @@ class _Arrival(NamedTuple):
 class Driver:
     """Drives one run in one process; `run` may be called once.
 
-    `known` are evaluations of earlier runs on this problem version.
+    `known` has evaluations from earlier runs on this problem version.
     """
 
     search: SearchState
@@ -73,21 +73,21 @@ class Driver:
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
     stop_reason: str = ""
-    """Why the run ended before its evaluations were used, for people; empty if it did not."""
+    """Human-readable reason why the run ended before its budget was used, or empty."""
     keep: Callable[[bool], None] = lambda is_at_end: None
     """Called after groups of tells, and at the end."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
-    """Requests of `_waiting` that have ended."""
+    """Finished requests of `_waiting`."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a request or judgement ends: a wait costs the same however many are open."""
+    """Set when a request or judgement ends, so that waiting costs the same for any number of them."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """The latest consecutive faults, all the same."""
+    """The latest consecutive equal faults."""
     _unread: int = 0
     """The latest consecutive answers without a program."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
-    """Groups that are being judged, in order of arrival."""
+    """Groups being judged, in order of arrival."""
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")
@@ -95,14 +95,14 @@ class Driver:
 
     @property
     def executed(self) -> int:
-        """Programs that the sandbox ran so far."""
+        """Number of programs run in the sandbox so far."""
         return self._groups.executed
 
     async def run(self) -> RunStatus:
-        """Search until solved, stopped or the budget is used; return how it ended.
+        """Search until solved, stopped or out of budget; return the final status.
 
-        A proposer's `BudgetError` ends the run once all replies under way are told. Cancelling leaves open
-        tickets in the store for a later process. Raises `SandboxError` if no starting program can be judged.
+        After a `BudgetError` of the proposer the run ends once all open replies are told. Cancelling leaves
+        open tickets in the store for a later process. Raises `SandboxError` if every starting program fails.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
@@ -125,7 +125,7 @@ class Driver:
                 under_way: list[asyncio.Task[Any]] = [*self._waiting, *judging]
                 for task in under_way:
                     task.cancel()
-                # All that they raise is taken here: what nobody takes is logged at any later time.
+                # Retrieve their exceptions, because asyncio logs unretrieved ones later.
                 await asyncio.gather(*under_way, return_exceptions=True)
             while (asked := self.search.shorten()) is not None:
                 self.journal.add_prompt(asked)
@@ -137,7 +137,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Ask for the missing replies of groups that a killed process left half told."""
+        """Request the missing replies of groups that a killed process left half told."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -148,7 +148,7 @@ class Driver:
                 await self._judge_and_tell(prompt, rollouts)
 
     async def _ask(self, sampling: Sampling, reopened: list[tuple[Prompt, tuple[int, ...]]]) -> None:
-        """Send tickets, the reopened ones first, until enough are out or the search waits for a tell."""
+        """Send tickets, reopened ones first, until enough are open or the search waits for a tell."""
         while self._may_ask():
             if reopened:
                 prompt, missing = reopened.pop(0)
@@ -170,10 +170,10 @@ class Driver:
                 await self._judge_and_tell(prompt, [None])
 
     def _may_ask(self) -> bool:
-        """Return whether to ask once more.
+        """Return whether to ask now.
 
-        Groups that arrived are told first, unless their judgement takes long. As many groups may wait for
-        their judgement as requests may be open.
+        Groups that arrived are told first, unless their judgement takes long. `in_flight` limits both the
+        open requests and the groups being judged.
         """
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.is_over or self.stop_reason or (arrived and arrived[0].patience()):
@@ -181,7 +181,7 @@ class Driver:
         return len(self._waiting) < most and len(arrived) < most
 
     async def _wait(self) -> None:
-        """Wait for a reply, for the judgement of the first group, or until patience with it ends."""
+        """Wait for a reply or a judgement, or until the patience with the first group ends."""
         patience = self._arrived[0].patience() if self._arrived else 0.0
         try:
             async with asyncio.timeout(patience or _QUIET_SECONDS):
@@ -196,7 +196,7 @@ class Driver:
         self._news.set()
 
     def _waits(self) -> str:
-        """Return what the run is waiting for and for how long, in words."""
+        """Return a description of what the run is waiting for and since when."""
         asked, whose = len(self._waiting), self.config.proposer.base_url or "the model"
         replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
@@ -206,7 +206,7 @@ class Driver:
         return f"{waits}: {trouble}" if trouble else waits
 
     def _take_replies(self) -> None:
-        """Begin to judge the groups that arrived, in the order of their asks."""
+        """Start judging the groups that arrived, in the order of their asks."""
         done, self._replied = self._replied, []
         for task in sorted(done, key=lambda done_task: self._waiting[done_task].sequence):
             prompt = self._waiting.pop(task)
@@ -223,7 +223,7 @@ class Driver:
         self._commit(self._groups.tells(prompt, rollouts, await self._groups.find(prompt, rollouts)))
 
     def _note_unread(self, tell: Tell) -> None:
-        """Stop the run where the model of a server writes no programs, which costs and brings nothing."""
+        """Stop the run if a server model writes many consecutive answers without a program."""
         if self.config.proposer.name != "openai":
             return
         for judged in tell.judged:
@@ -233,7 +233,7 @@ class Driver:
             self.stop_reason = f"{self._unread} answers in a row held no program"
 
     def _note_faults(self, tell: Tell) -> None:
-        """Stop the run where an evaluator reports the same fault for many programs in a row."""
+        """Stop the run if an evaluator reports the same fault for many consecutive programs."""
         if self.search.problem.evaluator is None:
             return
         for evaluation in (one.evaluation for one in tell.judged):

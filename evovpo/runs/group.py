@@ -1,4 +1,4 @@
-"""Parses the replies of one ticket, evaluates their programs together, and makes tells of them."""
+"""Parses the replies of one ticket, evaluates their programs together, and builds their tells."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -29,33 +29,33 @@ class Found(NamedTuple):
     """The parsed and evaluated answers of a group, before they are told."""
 
     slots_of: list[list[Answer]]
-    """Of each rollout."""
+    """The answers of each rollout."""
     refused: dict[str, str]
-    """New programs that are not novel, with the reason; they are not evaluated."""
+    """Programs rejected as not novel, and so not evaluated -> reason."""
     fresh: dict[str, Evaluation]
     ran: set[str]
-    """New programs that were run for this group, not for another one at the same time."""
+    """New programs run for this group, not for another group at the same time."""
 
 
 @dataclass
 class GroupJudge:
-    """Evaluates the groups of one search, several at a time, and each program once."""
+    """Evaluates the groups of one search, several at a time, and every program once."""
 
     search: SearchState
     judge: Callable[[Program], Evaluation]
-    """Judges one program; called from several threads."""
+    """Evaluates one program; called from several threads."""
     known: Mapping[str, Evaluation] = field(default_factory=dict)
-    """Judgements of earlier runs on this problem version."""
+    """Evaluations from earlier runs on this problem version."""
     pool: ThreadPoolExecutor | None = None
-    """For `find`: as many threads as programs may run at once."""
+    """Used by `find`; its number of threads is the number of programs run at once."""
     executed: int = 0
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
-        """Read the answers of a group and judge all its new programs in parallel.
+        """Parse the answers of a group and evaluate all its new programs in parallel.
 
-        A seed or join ticket carries its programs: its one reply is None. Raises `SandboxError` if none of
-        the problem's starting programs can be judged.
+        A seed or join ticket carries its programs, so its one reply is None. Raises `SandboxError` if none of
+        the problem's starting programs can be evaluated.
         """
         slots_of, new, refused = self.read(prompt, rollouts)
         fresh, ran = await self._evaluate(new)
@@ -70,14 +70,14 @@ class GroupJudge:
         return Found(slots_of, refused, fresh, ran)
 
     def find_at_once(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
-        """Read the answers of a group and judge its new programs one after the other, in this thread."""
+        """Parse the answers of a group and evaluate its new programs one by one in this thread."""
         slots_of, new, refused = self.read(prompt, rollouts)
         return Found(slots_of, refused, {key: self.judge(new[key]) for key in new}, set(new))
 
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
     ) -> tuple[list[list[Answer]], dict[str, Program], dict[str, str]]:
-        """Return the answers of a group, its programs to be judged, and those refused with the reason."""
+        """Return the answers of a group, its programs to evaluate, and its rejected programs with reasons."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
         new = {one.id: one for one in programs if self.search.evaluation(one.id) is None}
@@ -88,7 +88,7 @@ class GroupJudge:
         return slots_of, left, refused
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
-        """Return one tell for each rollout of a group."""
+        """Return a tell for each rollout of a group."""
         before: dict[str, Evaluation] = {}
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):
@@ -107,7 +107,7 @@ class GroupJudge:
     ) -> Tell:
         """Return the tell of one reply; `before` has the group's new programs in earlier replies.
 
-        A program is a duplicate from its second appearance on, and charged to the first reply that has it.
+        A program is a duplicate from its second occurrence on, and attributed to the first reply with it.
         """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id
@@ -146,7 +146,7 @@ class GroupJudge:
         return Tell(prompt.id, rollout, tuple(judged))
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
-        """Return judgements of programs by id, and which of them ran for this group and not for another."""
+        """Return the evaluations by program id, and the ids of programs run for this group."""
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:
@@ -161,7 +161,7 @@ class GroupJudge:
 
 
 def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
-    """Return the slots of one reply, or of a ticket that carries its programs."""
+    """Return the answers in one reply, or of a ticket that carries its programs."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.programs.get(prompt.parent_id or "")

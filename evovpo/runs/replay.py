@@ -1,4 +1,4 @@
-"""Replays a stored run: rebuilds its search from rows, and checks them."""
+"""Replays a stored run: rebuilds its search from the rows and checks them."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ from evovpo.types import (
 )
 
 _READ = attrgetter("text", "program", "token_span", "parse_status", "reason")
-"""What reading a completion again gives of a candidate."""
+"""The fields of a candidate that are parsed from its completion."""
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
 
@@ -42,12 +42,12 @@ class RebuiltRun(NamedTuple):
     search: SearchState
     problem: Problem
     config: Config
-    """Of its latest part."""
+    """Settings of the latest part."""
     run: Run
     events: int
-    """Asks and tells that were compared."""
+    """Number of asks and tells compared."""
     is_older: bool = False
-    """True if an earlier version's search asked last; its asks are not derived again."""
+    """True if an earlier version made the latest part, whose asks cannot be recomputed."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
@@ -58,16 +58,16 @@ def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
 
 
 def search_seed(problem: Problem, seed: int) -> int:
-    """Return the seed of a search: runs of several problems with one `seed` are independent draws."""
+    """Return the seed of a search, which also depends on the problem, so that runs are independent."""
     return int(content_id(problem.id, str(seed)), 16)
 
 
 def rebuild(
     run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False
 ) -> RebuiltRun:
-    """Return the search of a stored run after its last tell, with its problem, configuration and row.
+    """Return a stored run with its search after the last tell.
 
-    As `replay`, from the first row or, with `from_snapshot`, from the latest usable snapshot.
+    Uses `replay`, from the first row or, with `from_snapshot`, from the latest usable snapshot.
     """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
@@ -107,9 +107,9 @@ def rebuild(
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Return the rebuilt search and the number of asks and tells compared.
 
-    Compares every prompt, every answer, the snapshot, the figures and the outcome; raises `ReplayError` at
-    the first difference. It cannot notice tells missing from the end of a run that never ended, nor changed
-    tokens, log-probabilities and times.
+    Compares all prompts and answers, the snapshot, the summary and the outcome; raises `ReplayError` at the
+    first difference. Tells missing at the end of an unfinished run, and changes of tokens, log-probabilities
+    or times, go unnoticed.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
@@ -118,7 +118,7 @@ def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
             "evovpo resume --verify takes the run up without it"
         )
     counted, kept = store.run_summary(run.id, from_rows=True), store.run_summary(run.id)
-    if kept != replace(counted, sampling_seconds=kept.sampling_seconds):  # which are added in another order
+    if kept != replace(counted, sampling_seconds=kept.sampling_seconds):  # summed in another order
         raise ReplayError(f"the stored figures of run {run.id} differ from those of its rows")
     proposed = counted.proposed
     if search.proposed != proposed:
@@ -151,11 +151,11 @@ def replay(
     reads_again: bool = False,
     older_asks: int = 0,
 ) -> int:
-    """Apply a stored history of asks and tells to a search, with its further parts; return their number.
+    """Apply stored asks, tells and later parts to a search; return the number of asks and tells.
 
-    Every ask is made again and must be the stored one, but for the first `older_asks` of an earlier version.
-    With `reads_again` every completion is parsed again and must give the stored candidates. Raises
-    `ReplayError` at the first difference and at a tell that does not fit.
+    Every ask is recomputed and must equal the stored one, except the first `older_asks`, of an earlier
+    version. With `reads_again` every completion is parsed again and must give the stored candidates. Raises
+    `ReplayError` at the first difference or at a tell that does not fit.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
@@ -179,7 +179,7 @@ def replay(
             except SearchError as error:
                 raise ReplayError(f"tell (event {number}) cannot be applied: {error}; {_CAUSE}") from error
             continue
-        # Earlier versions also asked for programs that another run had judged.
+        # In earlier versions a later ask could carry programs judged in another run.
         is_from_elsewhere = event.kind is PromptKind.SEED and event.sequence > 0
         if event.sequence < older_asks or is_from_elsewhere:
             search.take_over(event)
@@ -198,7 +198,7 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """True for a part of an earlier version: without ways to ask, or with a removed strategy."""
+    """Return whether an earlier version made a part: one without ways to ask or with a removed strategy."""
     search = json.loads(part.config_json).get("search", {})
     return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
 
@@ -209,9 +209,9 @@ def _begin_part(search: SearchState, part: RunPart) -> None:
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
-    """Return what `_READ` must give for the candidates of a reply, parsed again just before it is told.
+    """Return the expected `_READ` fields of a reply's candidates, parsed again just before it is told.
 
-    Where no reason is stored, none is given: earlier versions kept none.
+    A reason is left out where none is stored, because earlier versions stored none.
     """
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))

@@ -31,14 +31,14 @@ class RunRequest:
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...] = ()
-    """Known judgements on this problem version."""
+    """Known evaluations on this problem version."""
     run_id: str = ""
     """Id of the run; empty for a new one."""
     scorer: Scorer | None = None
     """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
     remarks: tuple[str, ...] = ()
-    """Doubts about the problem, or how the rows of a table were used."""
+    """Warnings about the problem, or how the rows of a table were used."""
 
 
 def open_request(
@@ -50,11 +50,11 @@ def open_request(
     columns: str | None = None,
     is_run: bool = True,
 ) -> RunRequest:
-    """Return the problem that `name` names (folder, OpenEvolve project, table, bundled one) and its settings.
+    """Return a request for a problem: a folder, an OpenEvolve project, a table or a bundled problem.
 
-    A `config_file` in YAML replaces the configuration of an OpenEvolve project (`none`: it has none), and
-    `allow` grants what the project asks for, where it `is_run` the servers of its own configuration too;
-    `output` and `columns` (commas between them) are what `table_task` takes. Raises
+    A `config_file` in YAML replaces the configuration of an OpenEvolve project (`none`: no configuration).
+    `allow` grants the permissions that the project asks for, with `is_run` also the servers in its own
+    configuration. `output` and `columns` (comma-separated) are for tables, as in `table_task`. Raises
     `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ def open_request(
         stored = partial(_stored_problems, path)
         opened = open_project(path, config_file, changes, yaml, stored, allow=allow, is_run=is_run)
         problem, initial = opened.problem, opened.initial
-        # A threshold might have ended the judgement of the initial program earlier.
+        # A threshold may end the judgement of the initial program early.
         judges = opened.config.evaluator.judges
         is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges
         judged = (initial,) if initial is not None and is_whole else ()
@@ -91,11 +91,11 @@ def open_request(
 
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:
-    """Return the problems of a project that the store holds, oldest first; none without a store."""
+    """Return the stored versions of a project's problem, oldest first; an empty list without a store."""
     try:
         with Store.open(config.store.url, create=False) as store:
             return store.problem_versions((path.parent if path.is_file() else path).name)
-    except StoreError:  # there is none yet, or opening it for the run says what is wrong with it
+    except StoreError:  # it does not exist yet, or opening it for the run reports the error
         return []
 
 
@@ -103,9 +103,9 @@ FIXED = {
     **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
     "search": ("strategy", "islands", "elites", "attempts", "ways", "learns_ways"),
 }
-"""Settings that hold for a whole run."""
+"""Settings that cannot change within a run."""
 ORIGINALS = 8
-"""Most programs of another run that one begins with, all with different rewards."""
+"""Maximum programs taken over from another run, all with different rewards."""
 
 
 def next_part(
@@ -116,10 +116,10 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Change the settings of a search by `section.key`; return all settings, and the part to be stored.
+    """Change the settings of a search by `section.key`; return all settings and the new part, to be stored.
 
-    There is no part where the search is over under these settings too. Raises `ConfigError` for a change
-    that cannot be made within a run, and for a budget used up.
+    The part is None if the search is over under the new settings too. Raises `ConfigError` for a setting
+    that cannot change within a run, or if the budget is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
     for name, section, key in [(f"{name}.{key}", name, key) for name, keys in FIXED.items() for key in keys]:
@@ -144,14 +144,14 @@ def next_part(
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
-    """Return the problem with the programs of another run among its starting programs."""
+    """Return the problem with the programs taken over from another run as further starting programs."""
     return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.programs)))
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return a request whose run also begins with the best programs of `run.origin`, and a remark on them.
+    """Return a request with the best programs of `run.origin` as starting programs, and a remark on them.
 
-    They are judged on the problem of the request. Raises `ProblemError` if all fail.
+    They are evaluated on the problem of the request. Raises `ProblemError` if all of them fail.
     """
     problem, config = request.problem, request.config
     origin = find_run(store, config.run.origin or "")

@@ -1,4 +1,4 @@
-"""Starts or resumes a run and searches until it ends or is stopped."""
+"""Starts or resumes a run, and searches until it ends or is stopped."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ def start(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Make a new run and search until it ends; without `proposer` the configured one writes."""
+    """Start a new run and search until it ends; `proposer` replaces the configured one."""
     if request.config.run.origin and not request.config.run.programs:
         request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
@@ -77,14 +77,14 @@ def resume(
     verify: bool = False,
     allow: Sequence[str] = (),
 ) -> Outcome:
-    """Resume a run after its last stored tell; a finished run only reports.
+    """Resume a run after its last stored tell; for a finished run return its outcome.
 
-    The search comes from the latest snapshot and the rows after it, with `verify` from all rows; problem and
-    configuration come from the store. `allow` grants what they ask for where this user did not make the run
-    (docs/security.md); `executor` replaces `sandbox.executor`. With `changes` of settings (by `section.key`)
-    a finished run goes on too, in a new part. Raises what `next_part` and `rebuild` do, `NotAllowedError` for
-    what nobody granted, `ProblemError` if a scorer is gone or has changed, and `RunHeldError` if another
-    process of this machine searches the run.
+    Problem and settings come from the store; the search is rebuilt from the latest snapshot and the rows
+    after it, or with `verify` from all rows. `allow` grants the permissions that a run of another user asks
+    for (docs/security.md); `executor` replaces `sandbox.executor`. `changes` of settings (by `section.key`)
+    begin a new part, also of a finished run. Raises the errors of `next_part` and `rebuild`,
+    `NotAllowedError` for a permission that is not granted, `ProblemError` if a scorer is missing or has
+    changed, and `RunHeldError` if another process on this machine searches the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store, from_snapshot=not verify)
@@ -126,7 +126,7 @@ def start_or_resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start the run with the id of the request, or resume it if the store has it."""
+    """Start the run with the id of the request, or resume it if it is stored already."""
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)
@@ -134,14 +134,14 @@ def start_or_resume(
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
-    """Hold a run; one in memory has no other process."""
+    """Lock a run, unless its store is in memory and so has one process only."""
     if store.file is None and store.name.startswith("sqlite"):
         return contextlib.nullcontext()
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
 def _checked(problem: Problem, config: Config) -> Problem:
-    """Return the problem as its folder has it; raises `ProblemError` if the folder changed."""
+    """Return the problem, loaded from its folder if it has a scorer. Raises `ProblemError` if it changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None:
@@ -165,7 +165,7 @@ def _drive(
     proposer: Proposer,
     on_tell: Callable[[Progress], None],
 ) -> Outcome:
-    # The store may have moved since the run was made; programs must not read it at its new address.
+    # The store may have moved since the run started; programs must not read it at its new address.
     config = request.config.changed(store=StoreConfig(url=store.name))
     problem = request.problem
     started = time.monotonic()
@@ -194,7 +194,7 @@ def _drive(
         status = RunStatus.INTERRUPTED
         raise
     finally:
-        # A store that failed cannot take the status either; the first error is the one to show.
+        # After a store error this fails too, but the first error is the one to show.
         try:
             store.set_run_status(search.run_id, status, heldout)
         except StoreError:
@@ -205,7 +205,7 @@ def _drive(
 def _outcome(
     store: Store, run_id: str, judge: Judge, seconds: float, stopped: str, status: RunStatus
 ) -> Outcome:
-    """Return the outcome of a stored run; its best program is run on held-out rows."""
+    """Return the outcome of a stored run, after running its best program on the held-out rows."""
     view = stored_run(store, run_id)
     view = replace(view, run=replace(view.run, status=status))
     heldout = () if view.best is None else judge.evaluate_heldout(view.best)
@@ -219,12 +219,12 @@ async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Hold a run of the store with this name for this process, on this machine.
+    """Lock a run of the store with this name for this process, on this machine.
 
-    Raises `RunHeldError` if another process of this user holds the run.
+    Raises `RunHeldError` if another process of this user has the lock.
     """
     folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
-    if folder.exists() and folder.lstat().st_uid != os.getuid():  # another user was there first
+    if folder.exists() and folder.lstat().st_uid != os.getuid():  # created by another user
         folder = state_folder() / "held"
     path = folder / content_id(store, run_id)
     try:

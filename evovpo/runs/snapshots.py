@@ -1,6 +1,6 @@
-"""Snapshots of a run's search, so that resuming reads only the rows after the latest one.
+"""Snapshots of a run's search, so that resuming reads only the rows after the latest snapshot.
 
-A snapshot that is damaged, comes from other code, or does not fit the rows is ignored.
+A snapshot that is damaged, was written by other code, or does not fit the rows is ignored.
 """
 
 import logging
@@ -15,13 +15,13 @@ from evovpo.trust import seal
 from evovpo.types import content_id
 
 EVERY = 10_000
-"""Tells between two snapshots, which are replayed in five seconds; at the end a fifth of them suffice."""
+"""Tells between two snapshots (five seconds of replay); a fifth of that suffices at the end of a run."""
 _log = logging.getLogger(__name__)
 
 
 @cache
 def code_version() -> str:
-    """Return a hash over the code that a state of a search depends on."""
+    """Return a hash of the code that a serialized search depends on."""
     package = Path(__file__).parents[1]
     others = package / "types.py", package / "prompts" / "request.py", package / "analysis" / "scores.py"
     files = [*sorted(package.glob("search/**/*.py")), *others]
@@ -29,20 +29,20 @@ def code_version() -> str:
 
 
 def snapshot_of(search: SearchState) -> Snapshot:
-    """Return the state of a search, ready to be stored."""
+    """Return a snapshot of a search, to be stored."""
     body = dump(search)
     return Snapshot(search.run_id, len(search.tickets), search.tells, code_version() + seal(body), body)
 
 
 class SnapshotKeeper:
-    """Stores a snapshot of a search and the figures of its run at regular numbers of tells."""
+    """Stores a snapshot of a search and the summary of its run at regular intervals of tells."""
 
     def __init__(self, store: Store, search: SearchState, every: int = EVERY) -> None:
         self._store, self._search, self._every = store, search, every
         self._kept_at = self._summed_at = search.tells
 
     def look(self, is_at_end: bool = False) -> None:
-        """Store a snapshot where one is due; every ask and tell is stored before."""
+        """Store a snapshot and a summary if due; all asks and tells must be stored already."""
         if self._search.tells - self._kept_at >= (self._every // 5 if is_at_end else self._every):
             self._store.keep_snapshot(snapshot_of(self._search))
             self._kept_at = self._search.tells
@@ -52,9 +52,9 @@ class SnapshotKeeper:
 
 
 def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], SearchState]) -> SearchState | None:
-    """Return the search of the latest snapshot of a run, or None without one that can be used.
+    """Return the search in the latest snapshot of a run, or None without a usable one.
 
-    `made_as` returns a new search with the settings of every part up to the snapshot.
+    `made_as` returns a new search with the settings of all parts up to the snapshot.
     """
     kept = store.snapshot(run_id)
     if kept is None:
@@ -73,5 +73,5 @@ def kept_search(store: Store, run_id: str, made_as: Callable[[Snapshot], SearchS
 
 
 def leave_aside(run_id: str, why: Exception) -> None:
-    """Say in one line that the snapshot of a run is not used."""
+    """Log that the snapshot of a run is not used."""
     _log.warning("the snapshot of run %s is not used (%.200s); all its rows are replayed", run_id, why)

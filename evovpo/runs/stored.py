@@ -31,40 +31,40 @@ class Outcome(NamedTuple):
 
     run: str
     solved: bool
-    """As `solved_train`."""
+    """The same as `solved_train`."""
     best_mean_reward: float
-    """Of the program `best_mean_program_id`, not always of `program`."""
+    """Of the program `best_mean_program_id`, which may differ from `program`."""
     train_passed: int
-    """Rows or objectives that the program with the best mean reward passes, of `train_total`."""
+    """Rows or objectives passed by the program with the best mean reward, out of `train_total`."""
     train_total: int
     heldout_passed: int
     heldout_total: int
     evaluations: int
-    """Candidates proposed and judged over the whole run."""
+    """Candidates proposed in the whole run."""
     executed: int
-    """Programs that the sandbox ran, starting programs included."""
+    """Programs run in the sandbox, including starting programs."""
     joins: int
     seconds: float
-    """Wall-clock seconds of this process's part of the run."""
+    """Wall-clock seconds of the run in this process."""
     program: str
-    """Source of the best program: by `combined_score` where there is one, else by mean reward."""
+    """Source of the best program, by `combined_score` if there is one, else by mean reward."""
     stopped: str = ""
-    """Why an unsolved run ended before its evaluations were used, or empty."""
+    """Why an unsolved run ended before its budget was used, or empty."""
     trust: str = str(Trust.HIGH)
-    """`high`, or `low` where candidate and evaluator shared a process."""
+    """`high`, or `low` if candidate and evaluator shared a process."""
     score: float | None = None
-    """Of `program`, the highest of the run; None where programs are ranked by mean reward."""
+    """Score of `program`, the highest of the run; None if programs are ranked by mean reward."""
     score_name: str = ""
     program_id: str = ""
     program_mean_reward: float = 0.0
     best_mean_program_id: str = ""
     status: str = ""
-    """As stored, but `memorised` where it is solved on training rows only."""
+    """The stored status, or `memorised` if solved on training rows only."""
     best_metrics: Mapping[str, Json] = {}
 
     @property
     def best(self) -> float:
-        """The score of `program`, else the best mean reward."""
+        """The score of `program` if there is one, else the best mean reward."""
         return self.best_mean_reward if self.score is None else self.score
 
     @property
@@ -74,17 +74,17 @@ class Outcome(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if that program is also right on every held-out row; `None` without such rows."""
+        """True if that program also passes every held-out row; `None` without such rows."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
     def is_memorised(self) -> bool:
-        """True if the program passes all training rows and fails a held-out row."""
+        """True if the best program passes all training rows but fails a held-out row."""
         return self.solved and self.solved_heldout is False
 
     @property
     def is_by_score(self) -> bool:
-        """True if another program than `program` has the best mean reward."""
+        """True if `program` is the best by score but not by mean reward."""
         return self.score is not None and self.program_id != self.best_mean_program_id
 
 
@@ -95,7 +95,7 @@ class RowResult(NamedTuple):
     output: Json
     """Expected output."""
     got: Json
-    """None also for an output that was too long to keep."""
+    """The program's output; None also if it was too long to keep."""
     passed: bool
 
 
@@ -104,14 +104,14 @@ class Ancestor(NamedTuple):
 
     program: Program
     origin: str
-    """`seed`, `root`, `mutate` (also to repair), `crossover`, `join`, `shorten`, `other run`, or `shown`:
-    a program of this run that was only shown."""
+    """`seed`, `root`, `mutate` (also for repairs), `crossover`, `join`, `shorten`, `other run`, or `shown` (a
+    program of this run that was only an inspiration)."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
-    """Objectives at full reward."""
+    """Objectives with full reward."""
     score: float | None = None
-    """Where one number alone ranks programs; else None."""
+    """None unless programs are ranked by a single score."""
     idea: str = ""
     """The model's description of the change, in one line."""
 
@@ -124,15 +124,15 @@ class RunView:
     problem: Problem
     summary: RunSummary
     best: Program | None
-    """By `combined_score` where an evaluator returns one, else by mean reward."""
+    """By `combined_score` if the evaluator returns one, else by mean reward."""
     evaluation: Evaluation | None
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
-    """Raw metrics of each program, in order, where an evaluator returns some."""
+    """Raw metrics of each program, in order, if the evaluator returns any."""
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
-        """Return the outcome of the run, with `heldout` in place of the held-out rows of the view."""
+        """Return the outcome of the run; `heldout` replaces the held-out results of the view."""
         right = [row.passed for row in self.heldout] if heldout is None else heldout
         passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)
@@ -162,7 +162,7 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of a run, given by its id, by a prefix that only one id has, or as `latest`."""
+    """Return the id of a run, given its id, a unique prefix of it, or `latest`."""
     if name != "latest":
         return store.run(name).id
     newest = store.newest_run()
@@ -172,7 +172,7 @@ def find_run(store: Store, name: str) -> str:
 
 
 def read_run(store: Store, run_id: str) -> RunView:
-    """Return what is stored of a run, after running its best program on the held-out rows."""
+    """Return a stored run, after running its best program on the held-out rows."""
     view = stored_run(store, run_id)
     if view.best is None:
         return view
@@ -181,9 +181,9 @@ def read_run(store: Store, run_id: str) -> RunView:
 
 
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
-    """Return a stored problem and settings under which its programs may run in the sandbox.
+    """Return the problem and settings with which the programs of a stored run may run in the sandbox.
 
-    For a run that this user did not make: default settings, and limits that are at most the default ones.
+    A run that this user did not start gets default settings, and limits capped at the default ones.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -194,13 +194,13 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return the raw metrics of each program of a run, in order, where an evaluator returns some."""
+    """Return the raw metrics of each program of a run, in order, if its evaluator returns any."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 
 
 def list_runs(store: Store) -> list[RunRow]:
-    """Return all runs, newest first, with their best score where there is one."""
+    """Return all runs, newest first, with their best score if they have one."""
     rows = []
     for row in store.runs():
         run = store.run(row.run)
@@ -210,14 +210,14 @@ def list_runs(store: Store) -> list[RunRow]:
 
 
 def stored_run(store: Store, run_id: str) -> RunView:
-    """Return what is stored of a run, without held-out rows."""
+    """Return a stored run without held-out results."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     summary = store.run_summary(run.id)
     scores = scores_of(store, run, problem)
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
-    if problem.has_one_score:  # rewards are bounded: of several programs they may be the same
+    if problem.has_one_score:  # rewards are clipped, so several programs may have the same
         summary = dataclasses.replace(summary, best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)
@@ -225,7 +225,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[RowResult, ...]:
-    """Return how a program does on the held-out rows, by running it; empty without such rows."""
+    """Run a program on the held-out rows and return the results; empty without such rows."""
     if not problem.heldout:
         return ()
     unseen = unseen_rows(problem)
@@ -234,7 +234,7 @@ def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row
 
 
 def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[RowResult, ...]:
-    """Return the training rows with what a judged program gave for them; empty for a scorer problem."""
+    """Return the results of an evaluated program on the training rows; empty for a problem with a scorer."""
     rewards = evaluation.rewards if evaluation else None
     outputs = evaluation.outputs if evaluation else None
     return tuple(
@@ -258,9 +258,7 @@ def lineage(store: Store, run_id: str, problem: Problem, program: Program) -> li
     ancestors = []
     for program_id in ids:
         step = origins.get(program_id)
-        if (
-            step is None and program_id not in starts
-        ):  # shown beside a parent; its own lineage is not followed
+        if step is None and program_id not in starts:  # an inspiration; its own lineage is not followed
             step = next(iter(store.lineage(run_id, program_id)), None)
         evaluation = store.known_evaluation(problem.version, program_id)
         ancestors.append(

@@ -1,10 +1,9 @@
 """Joins two programs without a model: the joined program chooses between them by a condition on its inputs.
 
-Two programs whose passed rows complement each other are joined under one condition that tells
-their rows apart. Which rows a join passes is known without running it, so only joins that pass
-more than either side are proposed. A join can memorise: with few rows some condition always
-fits. Three rules hold that back: sides that each answer for at least two rows come first, short
-programs come first, and reports always show held-out rows.
+Two programs that pass complementary rows are joined under a condition that separates these rows. The rows
+passed by a join are known without running it, so only joins that pass more rows than either side are
+proposed. A join can memorise, because with few rows some condition always fits. Against this, sides with at
+least two rows each come first, short programs come first, and reports always show held-out rows.
 """
 
 import heapq
@@ -19,40 +18,40 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Members that a new program is tried with; the pool is a front, so this is nearly all of it."""
+"""Maximum members that a new program is tried with, nearly all of the front."""
 _PROPOSED = 8
-"""Most joins in one ticket."""
+"""Maximum joins in one ticket."""
 _SHARE = 0.1
-"""Largest share of the budget that joins may take."""
+"""Maximum share of the budget for joins."""
 _LONE_ROWS_AFTER = 0.5
 """Share of the budget after which a join may single out one row."""
 _WAITING = 256
-"""Joins that wait for their turn; the worst of more are forgotten."""
+"""Maximum waiting joins; the worst beyond it are forgotten."""
 
 
 class JoinLanguage(NamedTuple):
-    """How the programs of one by-example problem are joined."""
+    """Functions and conditions to join the programs of one by-example problem."""
 
     conditions: tuple[str, ...]
-    """Tests on the inputs, C of them."""
+    """C tests on the inputs."""
     holds_C_N: npt.NDArray[np.float64]
-    """For which of N training rows each holds: 1 or 0."""
+    """1 where a condition holds for a training row, else 0."""
     join: Callable[[str, str, str], Program | None]
-    """(source, condition, source of the other side) -> the program of both; None where there is none."""
+    """(source, condition, source of the other side) -> the joined program, or None if impossible."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
-    """Source -> programs that one of its parts makes in place of the part around it."""
+    """Source -> shorter programs, each with a part replaced by a part of that part."""
 
 
 class Join(NamedTuple):
-    """A program made of two, with the rows that it will pass."""
+    """A program joined from two, with the number of rows it will pass."""
 
     program: Program
     parents: tuple[Parent, Parent]
-    """The program for where the condition holds, then the other."""
+    """The program used where the condition holds, then the other."""
     passed: int
-    """Training rows that it passes; known without running it."""
+    """Training rows passed, known without running it."""
     smaller_side: int
-    """Training rows that the condition sends to the side that gets fewer."""
+    """Training rows on the side with fewer rows."""
 
 
 def find_joins(
@@ -60,8 +59,8 @@ def find_joins(
 ) -> list[Join]:
     """Return up to `limit` joins of `new` with `others`, best first.
 
-    Each passes more rows than either of its sides and more than `above`. Order: more rows passed, then
-    a larger smaller side (one row or more), then shorter source.
+    Each passes more rows than either side and more than `above`. Order: more rows passed, then at least two
+    rows on the smaller side, then shorter source.
     """
     if not others:
         return []
@@ -71,7 +70,7 @@ def find_joins(
     smaller_C = np.minimum(holds.sum(axis=1), fails.sum(axis=1))
     sizes_C = np.array([len(condition) for condition in language.conditions])
     best_K = np.maximum(mine_N.sum(), theirs_K_N.sum(axis=1))
-    passed_F_C_K = np.stack(  # - F: which of the two the condition sends its rows to
+    passed_F_C_K = np.stack(  # F: which of the two programs gets the rows where the condition holds
         (
             (holds @ mine_N)[:, None] + fails @ theirs_K_N.T,
             (fails @ mine_N)[:, None] + holds @ theirs_K_N.T,
@@ -99,11 +98,11 @@ def find_joins(
 
 
 _Waiting = tuple[tuple[int, ...], str, Join]
-"""Priority (lower first), id of its program, and the join: a heap entry."""
+"""Heap entry: priority (lower first), program id, join."""
 
 
 class Joins:
-    """The joins that wait to be proposed; without a language there are none."""
+    """The joins waiting to be proposed; without a language there are none."""
 
     def __init__(self, standing: Standing, language: JoinLanguage | None) -> None:
         self._standing = standing
@@ -111,7 +110,7 @@ class Joins:
         self._given_out = 0
         self._queue: list[_Waiting] = []
         self._lone_rows: list[_Waiting] = []
-        """Joins whose condition singles out one row: it explains nothing; they wait for the end."""
+        """Joins whose condition singles out one row, which generalizes least; proposed late in the run."""
         self._queued: set[str] = set()
 
     @property
@@ -121,7 +120,7 @@ class Joins:
 
     @property
     def unspent(self) -> int:
-        """Candidates of the budget that joins may still take."""
+        """Candidates of the budget that are left for joins."""
         config = self._standing.config
         share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
@@ -131,7 +130,7 @@ class Joins:
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
-        """Look for joins of a new member with `elites` that would be better than the best so far."""
+        """Queue the joins of a new member with `elites` that would pass more rows than the best program."""
         language = self._language_in_use
         if language is None:
             return
@@ -152,9 +151,9 @@ class Joins:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
     def take(self, remaining: int) -> list[Join]:
-        """Return the joins to propose now: better than the best so far, within their share of the budget.
+        """Return the joins to propose now: better than the best program, within the budget share of joins.
 
-        `remaining` are the candidates of the budget that are not given out yet.
+        `remaining` is the number of candidates of the budget that are not yet asked for.
         """
         standing, config = self._standing, self._standing.config
         budget = config.evaluations

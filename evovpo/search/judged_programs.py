@@ -1,4 +1,4 @@
-"""The judged programs of a run by id, packed so that a million fit into memory."""
+"""The judged programs of a run by id, packed so that a million of them fit into memory."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,17 +13,17 @@ _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 
 
 class JudgedPrograms(Mapping[str, ShownProgram]):
-    """Programs with their judgements, in the order in which they were judged.
+    """Programs with their evaluations, in the order of `add`.
 
-    Each is packed as JSON, which gives back what was put in: a program is text, and a judgement made of JSON
-    values. That takes a third of the memory of the records, and no time of the garbage collector.
+    They are packed as JSON, which is lossless: a program is text, and an evaluation consists of JSON values.
+    Packing takes a third of the memory of the records, and none of the garbage collector's time.
     """
 
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
 
     def add(self, shown: ShownProgram) -> None:
-        """Keep a judged program."""
+        """Add a judged program."""
         values = [shown.program.source, *_judgement(shown.evaluation), shown.changes]
         self._packed[shown.program.id] = json.dumps(values, separators=(",", ":")).encode("ascii")
 
@@ -40,7 +40,7 @@ class JudgedPrograms(Mapping[str, ShownProgram]):
         return len(self._packed)
 
 
-@lru_cache(maxsize=1024)  # every ask looks at the same few again
+@lru_cache(maxsize=1024)  # most asks use the same few programs
 def _unpack(packed: bytes) -> ShownProgram:
     source, key, version, status, rewards, feedback, *rest = json.loads(packed)
     seconds, isolation, outputs, metrics, trust, changes = rest

@@ -1,4 +1,4 @@
-"""Failed answers, programs that wait for repair, and a model's notes, for later prompts."""
+"""Failed answers, failing programs to repair, and a model's notes, for later prompts."""
 
 import contextlib
 from collections import Counter, deque
@@ -22,19 +22,19 @@ from evovpo.types import (
 )
 
 _REPAIRS = 2
-"""Asks that one failing program is worth."""
+"""Maximum repair asks for one failing program."""
 _FAILING = 64
-"""Failing programs of an island that wait to be repaired; older ones are forgotten."""
+"""Maximum failing programs remembered per island; older ones are forgotten."""
 _NAMED = 5
-"""Objectives that the reason of a failed attempt names."""
+"""Maximum objectives named in the reason of a failed attempt."""
 _CHARACTERS = 4000
-"""Of notes that a model wrote, what later prompts show."""
+"""Maximum length of notes in later prompts."""
 _PROGRAMS = 3
-"""Programs beside the best one that notes are made from."""
+"""Maximum programs shown beside the best one in an ask for notes."""
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
-    """True for a candidate's fault, an error in what an evaluator returned, or a score of 0 from one."""
+    """Return whether a program failed, or its evaluator returned an error or a score of 0."""
     if evaluation.status is not Status.OK or problem.evaluator is None:
         return evaluation.status.is_candidate_fault
     return (
@@ -54,11 +54,11 @@ class Failures:
         self._repairs: Counter[str] = Counter()
 
     def attempts(self, parent: str | None) -> Sequence[Attempt]:
-        """Return the last failed answers to a parent, or without one to any, oldest first."""
+        """Return the latest failed answers, oldest first, to one parent or (None) to any prompt."""
         return self._recent if parent is None else self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
-        """Return the newest failing program of an island still worth a repair, and count it."""
+        """Return the newest failing program of an island that may be repaired, and count the repair."""
         for program_id in reversed(self._failing[island]):
             failing = Parent(program_id, ParentRole.PARENT)
             if self._repairs[program_id] < _REPAIRS and self._standing.can_show(failing):
@@ -67,7 +67,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Store the failed answers of a reply; `parent` is the evaluation of the shown program."""
+        """Remember the failed answers of a reply; `parent` is the evaluation of the shown program."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:
@@ -89,12 +89,12 @@ class Failures:
                 self._failing[prompt.island].remove(parent.program_id)
 
     def _reason(self, judged: JudgedCandidate, parent: Evaluation | None) -> str:
-        """Return why an answer failed, for later prompts; empty if it did not."""
+        """Return why an answer failed, for later prompts, or an empty string."""
         candidate, evaluation = judged.candidate, judged.evaluation
         if candidate.parse_status is ParseStatus.REJECTED:
             return candidate.reason
         if candidate.parse_status is ParseStatus.UNPARSED:
-            # A slot that was never written is no attempt.
+            # An empty slot is not an attempt.
             return candidate.text.strip() and (candidate.reason or "no program could be read from it")
         if (
             candidate.parse_status is ParseStatus.DUPLICATE
@@ -114,23 +114,23 @@ class Failures:
 
 
 class Notes:
-    """The latest notes, and when the next are due."""
+    """The latest notes of a model, and the time of the next."""
 
     def __init__(self, standing: Standing) -> None:
         self.text = ""
-        """What a model wrote down last; empty before."""
+        """The latest notes; empty before the first."""
         self.asks = 0
-        """Asks of a model since notes were asked for last."""
+        """Model asks since the last ask for notes."""
         self._standing = standing
 
     def write(self, text: str) -> None:
-        """Store new notes; empty ones do not replace the old."""
+        """Store new notes; empty notes are ignored."""
         self.text = text.strip()[:_CHARACTERS] or self.text
 
     def shown(self, population: Population) -> tuple[Parent, ...]:
-        """Return what an ask for notes shows: the best program and the next best of the front.
+        """Return the programs in an ask for notes: the best one and the best others of the front.
 
-        Empty if notes are not due, or the format cannot show what they are about.
+        Empty if notes are not due or the format cannot show these programs.
         """
         best, interval = self._standing.best, self._standing.config.notes_interval
         if not interval or self.asks < interval or best is None:

@@ -1,8 +1,8 @@
 """Judged programs, the islands that keep them by rank, and the cells of MAP-Elites.
 
-An island keeps programs of different rewards; fronts are views of it. Of programs with equal rewards the
-newer one stays, so that a search drifts across plateaus, but of those that earn nothing the first; the
-answer is the shorter one (`Standing.best`).
+The programs of an island have different rewards. A new program replaces one with equal rewards, so that a
+search drifts across plateaus, unless all rewards are zero. The final answer is chosen apart from this, by
+`Standing.best`.
 """
 
 from bisect import bisect_right
@@ -20,12 +20,12 @@ from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 WEIGHT_STEP = 0.02
-"""Weight that an ask adds to a component which the specialist fails altogether; all begin with 1."""
+"""Weight added per ask to a component with reward 0 for the specialist; initial weights are 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Worth of a new best in one component or of a new cell, where a new best by rank is worth 1."""
+"""Gain of a new best in one component or of a new cell; a new best by rank has gain 1."""
 DRIFT_GAIN = 0.05
-"""Worth of another program as good as the best one: a step across a plateau."""
+"""Gain of a program equal to the best one: a step across a plateau."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,37 +35,37 @@ class Member:
     program_id: str
     source: str
     rewards: tuple[float, ...]
-    """What it is compared by (`evovpo.analysis.scores.compared`)."""
+    """The components that programs are compared by (`evovpo.analysis.scores.compared`)."""
     order: int
     """Position in the order of insertion over the whole run."""
     metrics: tuple[tuple[str, Json], ...] = ()
-    """What an evaluator of its own returned."""
+    """Raw metrics of the problem's own evaluator."""
     is_ok: bool = True
-    """False where the program failed."""
+    """False if the program failed."""
 
     @property
     def mean_reward(self) -> float:
-        """The mean over the components, for reports and for ways that need one number."""
+        """The mean over the components, for reports and for ways to ask that need one number."""
         return sum(self.rewards) / len(self.rewards)
 
     @property
     def rank(self) -> tuple[float, bool]:
-        """What programs are ranked by, higher first: the mean reward, then whether it ran."""
+        """The sort key of ranking, higher first: mean reward, then whether the program ran."""
         return self.mean_reward, self.is_ok
 
     def dominates(self, other: Self) -> bool:
-        """True if this one is at least as good in every component and better in one."""
+        """Return whether this program is at least as good in every component and better in one."""
         pairs = zip(self.rewards, other.rewards, strict=True)
         return self.rewards != other.rewards and all(mine >= theirs for mine, theirs in pairs)
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs by mean reward, best first; of equal ones the shorter, then the older comes first."""
+    """Return programs by mean reward, best first; ties are broken by length, shorter first, then by age."""
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
 def non_dominated(rewards_N_D: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return the mask (N) of programs that no other program dominates; equal vectors all stay."""
+    """Return the mask (N) of non-dominated programs; equal vectors do not dominate each other."""
     at_least = (rewards_N_D[:, None, :] >= rewards_N_D[None, :, :]).all(axis=2)
     better = (rewards_N_D[:, None, :] > rewards_N_D[None, :, :]).any(axis=2)
     return np.asarray(~(at_least & better).any(axis=0))
@@ -75,16 +75,16 @@ Cell = tuple[int, ...]
 
 
 def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
-    """Return the probability of each of `count` members in order of rank: proportional to 1 / rank."""
+    """Return selection probabilities of `count` members in order of rank, proportional to 1 / rank."""
     weights_N = 1.0 / np.arange(1, count + 1)
     return np.asarray(weights_N / weights_N.sum())
 
 
 class Grid:
-    """The axes of MAP-Elites: which cell a program belongs to.
+    """The axes of MAP-Elites, which assign programs to cells.
 
-    Edges that the problem declares are used as they are. Every other axis has equal bins between the lowest
-    and the highest value so far; `insert` says when that range grew, so that cells are numbered anew.
+    Bin edges declared by the problem are fixed. Every other axis has equal bins between its lowest and
+    highest value so far; when this range grows, cells must be reassigned (`insert` returns True).
     """
 
     def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
@@ -94,11 +94,11 @@ class Grid:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """The inner bin edges of every axis; none before the first value."""
+        """The inner bin edges of every axis; empty before the first value."""
         return tuple(map(self._edges, self._features, self._ranges))
 
     def insert(self, member: Member) -> bool:
-        """Take one more program into account; return whether a range grew."""
+        """Extend the ranges by a program's values; return whether a range grew."""
         before = list(self._ranges)
         for axis, feature in enumerate(self._features):
             value = self._value(feature, member)
@@ -134,17 +134,17 @@ class InsertionStatus(StrEnum):
     """Whether an island kept a program, and why."""
 
     NEW_CELL = "new_cell"
-    """First of its cell."""
+    """The first program of its cell."""
     IMPROVED = "improved"
-    """None that the island keeps dominates it or has the same rewards."""
+    """No program of the island dominates it or has the same rewards."""
     KEPT = "kept"
-    """It has a place by its rank, or took that of an older one with the same rewards."""
+    """Kept by rank, or in place of an older program with the same rewards."""
     REJECTED = "rejected"
-    """The island is full of better ones."""
+    """The island has an equal program to keep, or is full of better ones."""
 
 
 class Insertion(NamedTuple):
-    """The answer of `tell` for one candidate that was offered to an island."""
+    """Result of offering a candidate to an island."""
 
     program_id: str
     island: int
@@ -152,7 +152,7 @@ class Insertion(NamedTuple):
 
 
 _COMPUTED = ("members", "rewards_N_D", "front")
-"""Of an island, what is computed when it is first asked for after a change."""
+"""Cached properties of an island, recomputed after a change."""
 
 
 class Island:
@@ -164,10 +164,10 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program; over capacity, the lowest in rank that is not the best in any component leaves."""
+        """Offer a program; over capacity, the worst one that is not best in any component is removed."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
-        # Of equals the newer one stays if it ran where the older one failed, or else if it earns something.
+        # Of equals the program that ran stays; if both or none ran, the newer one, unless all rewards are 0.
         if equal is not None and (member.is_ok, any(member.rewards)) <= (equal.is_ok, False):
             return InsertionStatus.REJECTED
         self._kept[member.rewards] = member
@@ -181,7 +181,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest in rank of those that are best at nothing, or of all; of equals the oldest."""
+        """Return the lowest-ranked (then oldest) member that is not best in any component, else of all."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -191,22 +191,22 @@ class Island:
         return members[min(others, key=lambda place: (ranks[place], members[place].order))]
 
     def __getstate__(self) -> dict[str, object]:
-        """Return what a snapshot keeps: all but what is computed from it."""
+        """Return the state for snapshots, without cached properties."""
         return {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
 
     @cached_property
     def members(self) -> list[Member]:
-        """The programs by rank, best first, newest first among equals."""
+        """The programs by rank, best first, and newest first among equals."""
         return sorted(self._kept.values(), key=lambda member: (member.rank, member.order), reverse=True)
 
     @cached_property
     def rewards_N_D(self) -> npt.NDArray[np.float64]:
-        """The reward vectors of `members`, one row each."""
+        """The reward vectors of `members`."""
         return np.array([member.rewards for member in self.members])
 
     @cached_property
     def front(self) -> list[Member]:
-        """The members that no other one dominates."""
+        """The non-dominated members."""
         if not self.members:
             return []
         mask = non_dominated(self.rewards_N_D)
@@ -220,26 +220,26 @@ class Population:
         self.grid = Grid(problem.features, [objective.name for objective in problem.objectives])
         self.islands = [Island(index, elites) for index in range(islands)]
         self.seeds: list[Member] = []
-        """The starting programs that were judged."""
+        """The judged starting programs."""
         self.cells: dict[Cell, Member] = {}
-        """The best program of each cell, the newest of equals."""
+        """The best program of each cell, the newest among equals."""
         self.visits: Counter[Cell] = Counter()
-        """Asks that explored each cell."""
+        """Number of asks that explored each cell."""
         self.leader: Member | None = None
-        """The best program by rank, the newest of equals."""
+        """The best program by rank, the newest among equals."""
         self.home = 0
         """The island of the leader."""
         self.weights = [1.0] * len(problem.objectives)
-        """What each component weighs for the specialist (`weigh`); their sum does not matter."""
+        """Component weights for the specialist (`weigh`), not normalized."""
         self.specialist: Member | None = None
-        """The program that is best under these weights, the newest of equals."""
+        """The best program under these weights, the newest among equals."""
         self.gain = 0.0
-        """What the last insertion was worth (`_gain`)."""
+        """Gain of the last insertion (`_raise`)."""
         self._best: list[float] = []
         self._problem = problem
         self._born = 0
         self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
-        """Every reward vector once: of a million programs by example most have one that others have."""
+        """Shared reward vectors, to save memory: most of a million programs by example share theirs."""
 
     @property
     def elites(self) -> dict[str, Member]:
@@ -248,7 +248,7 @@ class Population:
         return {member.program_id: member for member in sorted(found.values(), key=lambda one: one.order)}
 
     def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
-        """Offer a judged program to its home island; without a home it is a starting program, for all."""
+        """Offer a judged program to its home island, or a starting program (home None) to all islands."""
         values = compared(self._problem, found)
         values = self._vectors.setdefault(values, values)
         is_ok = found.status is Status.OK and not (
@@ -269,10 +269,10 @@ class Population:
         ]
 
     def weigh(self) -> Member | None:
-        """Add weight to what the specialist fails, and return the program that is best from then on.
+        """Add weight to the components that the specialist fails, and return the new specialist.
 
-        A component weighs the more the longer the search fails it, which leads out of local optima of the
-        mean: clause weighting, as in local search for satisfiability (Morris 1993).
+        Components that stay failed gain weight, which leads out of local optima of the mean: clause
+        weighting, as in local search for satisfiability (Morris 1993).
         """
         if self.specialist is None:
             return None
@@ -290,7 +290,7 @@ class Population:
         return sum(reward * weight for reward, weight in pairs)
 
     def _place(self, member: Member) -> bool:
-        """Offer a program to its cell; return whether it is the first one there."""
+        """Offer a program to its cell; return whether the cell was empty."""
         if self.grid.insert(member):
             self._number_anew()
         cell = self.grid.cell(member)
@@ -300,7 +300,7 @@ class Population:
         return before is None
 
     def _number_anew(self) -> None:
-        """Sort programs and visits into the cells that they have now that a range grew."""
+        """Reassign programs and visits to cells after a range grew."""
         cells, visits = self.cells, self.visits
         self.cells, self.visits = {}, Counter()
         for old, member in cells.items():
@@ -310,7 +310,7 @@ class Population:
                 self.cells[cell] = member
 
     def _raise(self, member: Member, home: int, is_new_cell: bool) -> None:
-        """Update the leader, the specialist and the best per component, and set `gain`."""
+        """Update the leader, the specialist and the best value per component, and set `gain`."""
         best = self._best or [NO_SCORE] * len(member.rewards)
         is_best_at_one = any(value > most for value, most in zip(member.rewards, best, strict=True))
         self._best = list(map(max, member.rewards, best))

@@ -1,8 +1,8 @@
 """Ask and tell: makes prompts and takes judged replies. No I/O, no clock.
 
-`ask` hands out tickets (`Prompt`), `tell` takes judged replies in any order. Everything that
-happens follows from the order of asks and tells: randomness derives from (run seed, sequence
-number of the ask), so replaying a stored history rebuilds the same state.
+`ask` returns tickets (`Prompt`), `tell` takes judged replies in any order. The state depends only on the
+order of asks and tells: random numbers derive from the run seed and the sequence number of the ask, so
+replaying a stored history rebuilds the same state.
 """
 
 from collections import defaultdict
@@ -35,15 +35,15 @@ from evovpo.types import (
 
 _MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
 BEFORE_FEEDBACK = 8
-"""Part of the budget that is asked for before the first reply, as a divisor."""
+"""Divisor of the budget: asks before the first reply may use this part of it."""
 
 
 class SearchState(Standing):
-    """The state of one run, driven by `ask` and `tell`.
+    """The search state of one run, driven by `ask` and `tell`.
 
-    The budget, `config.evaluations`, counts proposed candidates: every slot of every ticket of a model, and
-    joins. `run_id` makes the ids of the tickets, `seed` the random choices. With a `language` complementary
-    programs are also joined without a model, if the configuration lets them.
+    The budget, `config.evaluations`, counts proposed candidates: every slot of every model ticket, and joins.
+    Ticket ids derive from `run_id`, random choices from `seed`. With a `language`, complementary programs are
+    also joined without a model, if the settings allow it.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class SearchState(Standing):
         super().__init__(problem, config, prompt_format)
         self.run_id = run_id
         self._seed = seed
-        # What is public here is for reports and tests, and not to be changed from outside.
+        # Public attributes are read by reports and tests, and not changed from outside.
         self.tickets = Tickets(run_id)
-        # All strategies but islands keep one sub-population, for reports.
+        # Strategies other than islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
         self.population = Population(problem, islands, config.elites)
         self._failures = Failures(self, islands)
@@ -69,14 +69,14 @@ class SearchState(Standing):
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self)
         self._shortened: set[str] = set()
-        """Solutions whose shorter variants were asked for."""
+        """Ids of solutions whose shorter variants were asked for."""
         self._joins = Joins(self, language if self._strategy.has_memory else None)
 
     @property
     def is_ready(self) -> bool:
-        """False while the next ask should wait for replies to tickets that are open.
+        """False while the next ask should wait for replies to open tickets.
 
-        The end of the budget is kept for joins, so that they can use every program found.
+        The end of the budget is reserved for joins, so that they can use every program found.
         Before the first reply of a model at most an eighth of the budget is asked for.
         """
         kept, given_out = self._joins.unspent, self.tickets.reserved
@@ -95,34 +95,34 @@ class SearchState(Standing):
         return [made_by for _, made_by in self._formats]
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
-        """Return the format in which a ticket was asked, and its replies are read."""
+        """Return the prompt format of a ticket and its replies."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Ask under other settings, but for those that `runs.request` calls fixed, and with new patience."""
+        """Continue with other settings (except `runs.request.FIXED` ones), and restart the patience."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
 
     def evaluation(self, program_id: str) -> Evaluation | None:
-        """Return the judgement of a program that this run has proposed, or None."""
+        """Return the evaluation of a program proposed in this run, or None."""
         shown = self.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
     def novelty_fault(self, prompt_id: str, program: Program) -> str:
-        """Return why an answer to a ticket is refused by its text; empty if it may be evaluated.
+        """Return why the text of an answer is rejected as not novel, or an empty string.
 
-        It depends on the ticket and the program alone, whenever it is asked.
+        The result depends on the ticket and the program alone, not on later tells.
         """
         return text_fault(program.source, self.tickets[prompt_id].neighbours, self.config.novelty)
 
     def ask(self) -> Prompt | None:
-        """Return the next ticket, or None when the budget is given out.
+        """Return the next ticket, or None when the budget is used up.
 
         The first ticket carries the problem's starting programs, and some later ones carry joins: programs to
-        be judged as they are, told in one reply without a rollout. All others are for a model: each of
-        `prompt.rollouts` completions of `prompt.messages` is told as a reply of its own, with
-        `prompt.answers` candidates (none for notes). Ask no further while `is_ready` is false.
+        evaluate directly, told in one reply without a rollout. All other tickets are for a model: each of the
+        `prompt.rollouts` completions of `prompt.messages` is told as a separate reply with `prompt.answers`
+        candidates (0 for notes). Do not call it while `is_ready` is false.
         """
         rng = self._generator()
         if not self.tickets:
@@ -146,10 +146,10 @@ class SearchState(Standing):
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a ticket with shorter variants of the solution, outside the budget; None where none is left.
+        """Return a ticket with shorter variants of the solution, outside the budget, or None if none is left.
 
-        A program that memorised its rows often has parts that none of them needs. It is for the end of a run:
-        of programs that are right on all rows the shortest is the best.
+        For the end of a run: programs that memorise rows often have parts that no row needs, and of the
+        programs that pass all rows the shortest is the best.
         """
         if not self.is_solved or self.best is None or self.language is None:
             return None
@@ -167,20 +167,20 @@ class SearchState(Standing):
         )
 
     def take_over(self, prompt: Prompt) -> None:
-        """Hold the next ticket as an earlier version's search made it; its replies are told as usual."""
+        """Add the next ticket as stored by an earlier version; its replies are told as usual."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return the generator of the next ask, or of one more stream of it."""
+        """Return the random generator of the next ask, or of a further stream of it."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
-        """Apply one judged reply and return whether its programs were kept.
+        """Apply one judged reply and return the insertions of its programs.
 
-        Replies may come in any order; telling the same reply twice changes nothing. Raises
-        `SearchError` for an unknown ticket, a reply that does not fit it, or a vector of the wrong length;
-        then nothing is applied.
+        Replies may come in any order; telling the same reply twice changes nothing. Raises `SearchError`, and
+        applies nothing, for an unknown ticket, a reply that does not fit it, or a reward vector of the wrong
+        length.
         """
         ticket = self.tickets[tell.prompt_id]
         prompt = ticket.prompt
@@ -213,8 +213,8 @@ class SearchState(Standing):
         return insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
-        """Hand out what a strategy or the notes planned, as far as the format can show it."""
-        chance = self._generator(4)  # stream 1 is of strategies
+        """Return the ticket of a plan, reduced to the programs that the format can show."""
+        chance = self._generator(4)  # stream 1 is for strategies
         parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
         shown = defaultdict[ParentRole, list[ShownProgram]](list)
         for item in parents:
@@ -248,7 +248,7 @@ class SearchState(Standing):
         )
 
     def _others(self, plan: Plan) -> list[Parent]:
-        """Return the best programs of an island that the format shows beside a parent."""
+        """Return the best programs of an island, as many as the format shows beside a parent."""
         if plan.kind is not PromptKind.MUTATE or not self.prompt_format.others:
             return []
         members = self.population.islands[plan.island].members

@@ -1,7 +1,7 @@
-"""How often each way to ask is used, learned from its recent gains.
+"""Shares of the ways to ask, learned from their recent gains.
 
-Adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is its
-initial share times its gain per reply; old gains fade, so a way that failed is tried again.
+Adaptive operator selection by probability matching with discounting (Fialho 2010). Shares are proportional to
+initial share times gain per reply; old gains are discounted, so that a failed way is tried again.
 """
 
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from types import MappingProxyType
 import numpy as np
 
 _FADES = 0.99
-"""What a past reply counts after one more."""
+"""Discount of past replies per new reply."""
 _AT_FIRST = 0.02
-"""Gain per reply of every way at first: a new best in every 50th."""
+"""Prior gain per reply: a new best in every 50th."""
 _REPLIES = 15.0
-"""Replies that the first estimate is worth."""
+"""Weight of the prior, in replies."""
 _LEAST = 0.003
-"""Share of every way, whatever it brought."""
+"""Minimum share of a way."""
 
 
 class Shares:
-    """The shares of the ways; `learns` is False to keep the initial ones."""
+    """The shares of the ways, constant if `learns` is False."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class Shares:
         least: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self._least = {name: least.get(name, _LEAST) for name, share in at_first.items() if share > 0.0}
-        # Sorted, because the store does not keep the order of a table.
+        # Sorted, because the stored settings do not keep the order of a table.
         self._at_first = {name: share for name, share in sorted(at_first.items()) if share > 0.0}
         self._learns = learns
         self._replies = dict.fromkeys(self._at_first, 0.0)
@@ -37,7 +37,7 @@ class Shares:
 
     @property
     def now(self) -> dict[str, float]:
-        """The shares, which sum to 1."""
+        """The current shares; they sum to 1."""
         total = sum(self._at_first.values())
         if not self._learns:
             return {name: share / total for name, share in self._at_first.items()}
@@ -49,12 +49,12 @@ class Shares:
         return {name: self._least[name] + rest * value for name, value in worth.items()}
 
     def choose(self, rng: np.random.Generator) -> str:
-        """Return a way drawn by its share."""
+        """Draw a way with probability equal to its share."""
         shares = self.now
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Take note of what a reply to an ask of a way brought."""
+        """Record the gain of a reply to an ask of this way."""
         if way not in self._gains:
             return
         for name in self._gains:

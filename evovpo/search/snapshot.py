@@ -1,8 +1,8 @@
 """Saves the state of a search as bytes and restores it.
 
-The state is pickled without the problem, settings, formats and language, which are put in again on reading.
-A snapshot may come with a store from anywhere, so reading creates only records, classes of the search and
-containers, and calls no function.
+The state is pickled without problem, settings, prompt formats and language, which are added again when it is
+loaded. A store, and so a snapshot, may come from anybody: loading creates only records, search classes and
+containers, and calls no functions.
 """
 
 import gzip
@@ -20,7 +20,7 @@ _RECORDS = ("evovpo.types", "evovpo.prompts.request")
 
 
 def dump(search: SearchState) -> bytes:
-    """Return the state of a search."""
+    """Return the serialized state of a search."""
     given = {id(value): name for name, value in _given(search).items()}
 
     class SnapshotWriter(pickle.Pickler):
@@ -28,7 +28,7 @@ def dump(search: SearchState) -> bytes:
             return given.get(id(obj))
 
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, Enum):  # which some versions of Python would read back by a call of `getattr`
+            if isinstance(obj, Enum):  # some Python versions load enums by a call of `getattr`
                 return type(obj), (obj.value,)
             return NotImplemented
 
@@ -39,10 +39,10 @@ def dump(search: SearchState) -> bytes:
 
 
 def load(state: bytes, made_as: SearchState) -> SearchState:
-    """Return the search of a snapshot; `made_as` is one of the same run, as of before its first ask.
+    """Return the search in a snapshot; `made_as` is a search of the same run before its first ask.
 
-    It has been told to go on under the settings of every part that the snapshot knows. Raises `ValueError`
-    for bytes that are none, whatever is wrong with them.
+    `go_on` was called on it for every part that the snapshot has. Raises `ValueError` for any bytes that are
+    not a snapshot.
     """
     given = _given(made_as)
 
@@ -68,7 +68,7 @@ def load(state: bytes, made_as: SearchState) -> SearchState:
 
 
 def _given(search: SearchState) -> dict[str, object]:
-    """Return what a search was made with, by names that hold in every search of the run."""
+    """Return the parts of a search that are not pickled, by names common to all searches of a run."""
     given: dict[str, object] = {"problem": search.problem, "settings": search.config}
     if search.language is not None:
         given["language"] = search.language
@@ -76,7 +76,7 @@ def _given(search: SearchState) -> dict[str, object]:
 
 
 def same_state(first: SearchState, second: SearchState) -> bool:
-    """True if two searches of one run have the same state."""
+    """Return whether two searches of one run have the same state."""
 
     def known(search: SearchState) -> tuple[Any, ...]:
         people = search.population

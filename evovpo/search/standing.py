@@ -1,4 +1,4 @@
-"""The programs judged so far, the best of them, and whether to stop early."""
+"""The judged programs so far, the best one, and early stopping."""
 
 import math
 
@@ -10,7 +10,7 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """What was told to a search so far: the base of `SearchState`, and all that strategies see of it."""
+    """The results told to a search so far: the base of `SearchState`, and the part that strategies see."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -18,13 +18,13 @@ class Standing:
         self.tells = 0
         """Tells applied so far."""
         self.proposed = 0
-        """Candidates told so far, starting programs left out: what the budget counts."""
+        """Candidates told so far, without starting programs, as the budget counts them."""
         self.joined = 0
-        """Joins among them."""
+        """Joins among the proposed candidates."""
         self.best: ShownProgram | None = None
-        """Most merit, then most passed, then shortest, then first; None before the first tell."""
+        """The program with most merit, then most passed, shortest, first; None before the first tell."""
         self.gains: list[float] = []
-        """By how much each tell raised the best mean reward, in the order of the tells."""
+        """Increase of the best mean reward by each tell, in order."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format
@@ -34,12 +34,12 @@ class Standing:
 
     @property
     def passed(self) -> int:
-        """Objectives at full reward of the best program."""
+        """Objectives with full reward for the best program."""
         return 0 if self.best is None else self.best.evaluation.passed
 
     @property
     def stop_reason(self) -> str:
-        """Why the search should end before its budget is used: target or no progress. Empty if it goes on."""
+        """Why the search should end early (target reached or no progress), or an empty string."""
         target, patience = self.config.target, self.config.patience
         if target is not None and self._reached >= target:
             return f"the target of {target} is reached"
@@ -54,16 +54,16 @@ class Standing:
 
     @property
     def is_over(self) -> bool:
-        """True if nothing more is to be asked, whatever is left of the budget."""
+        """True if the search should end, whatever is left of the budget."""
         return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
 
     def can_show(self, parent: Parent) -> bool:
-        """True if the prompt format can show a judged program in its part."""
+        """Return whether the prompt format can show a judged program in its role."""
         program = self.programs[parent.program_id].program
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count a tell and its candidates; `take` is then called for each of its new programs."""
+        """Count a tell and its candidates; call `take` afterwards for each of its new programs."""
         self.tells += 1
         self.gains.append(0.0)
         self._mean_before = 0.0 if self.best is None else self.best.evaluation.mean_reward
@@ -73,7 +73,7 @@ class Standing:
     def take(
         self, program: Program, evaluation: Evaluation, parent: ShownProgram | None = None, idea: str = ""
     ) -> None:
-        """Keep a judged program and compare it with the best; `idea` says how a model changed its parent."""
+        """Add a judged program and compare it with the best; `idea` describes the change to its parent."""
         changes: tuple[Change, ...] = ()
         if idea and parent is not None:
             change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))

@@ -1,4 +1,4 @@
-"""Strategies, which choose what each ask shows: islands, and the baselines i.i.d. sampling and best-of-N."""
+"""Strategies, which choose the content of each prompt: islands, and the baselines i.i.d. and best-of-N."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +15,11 @@ from evovpo.search.ways import WAYS, Plan, View, expand
 from evovpo.types import Prompt, PromptKind
 
 EXPLORE_AXES = 0.2
-"""Share of `explore` at first, before all are scaled to 1, where a problem declares axes."""
+"""Initial share of `explore`, before normalization, if the problem declares axes."""
 LEAST_OF_AXES = 0.25
-"""What `explore` gets at least there: who declares axes wants their cells filled."""
+"""Minimum share of `explore` in that case, so that the cells are filled."""
 _MIGRATION = 1
-"""Stream of random numbers (`Chance`)."""
+"""Random stream (`Chance`) of migration."""
 
 
 class Reply(NamedTuple):
@@ -27,40 +27,39 @@ class Reply(NamedTuple):
 
     prompt: Prompt
     members: Sequence[Member]
-    """Its new programs that ran; of the starting programs also those that fail."""
+    """Its new programs that ran; failing programs too if they are starting programs."""
     gain: float
-    """The most that one of its programs was worth (`Population.gain`)."""
+    """Largest gain of its programs (`Population.gain`)."""
 
 
 Chance = Callable[[int], np.random.Generator]
-"""Number of a stream -> a generator of this ask, for decisions that not every ask takes."""
+"""Number of a stream -> its random generator for this ask, for decisions that only some asks make."""
 
 
 class Strategy:
-    """Chooses what each prompt shows.
+    """Chooses the content of each prompt.
 
-    `plan` is called once for every such ask, `observe` for every reply but notes. What a strategy knows
-    follows from the order of these calls and from the given generators alone, so that a replayed history
-    rebuilds it.
+    `plan` is called once for every such ask, `observe` for every reply except notes. The state of a strategy
+    may depend only on the order of these calls and on the given generators, so that replay rebuilds it.
     """
 
     has_memory: ClassVar[bool] = True
-    """True if replies change later prompts, and programs are also joined without a model; without memory all
+    """True if replies change later prompts and programs may be joined without a model. Without memory all
     asks are independent draws."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return what the next ask shows; `rng` is the generator of this ask."""
+        """Return the plan of the next ask; `rng` is the generator of this ask."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
-        """Called with every reply; the starting programs come first, with a prompt of kind `SEED`."""
+        """Take note of a reply; the first has the starting programs and a prompt of kind `SEED`."""
         raise NotImplementedError
 
 
 class IndependentSampling(Strategy):
     """The same prompt every time: i.i.d. sampling, or best-of-N from the best starting program.
 
-    With `shows_start` the best starting program is the parent, otherwise there is none.
+    With `shows_start` the best starting program is the parent; otherwise there is no parent.
     """
 
     has_memory = False
@@ -79,7 +78,7 @@ class IndependentSampling(Strategy):
 
 @dataclass
 class Islands(Strategy):
-    """Each ask uses one of the ways to ask; ways that use one island take the islands in turn."""
+    """Each ask uses one of the ways to ask; ways that work on one island take the islands in turn."""
 
     population: Population
     failures: Failures
@@ -91,7 +90,7 @@ class Islands(Strategy):
         self.shares = Shares(first_shares(self.standing), self.standing.config.learns_ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return what the next ask shows, after migration where it is due."""
+        """Return the plan of the next ask, after a migration if one is due."""
         islands, interval = self.population.islands, self.standing.config.migration_interval
         island = islands[self._asks % len(islands)]
         self._asks += 1
@@ -105,11 +104,11 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Learn what the way of the reply's ask brought."""
+        """Learn from the gain of the way that made the reply's ask."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
-        """Copy some members of every island, drawn by rank, to the next one in the ring."""
+        """Copy some members of every island, drawn by rank, to the next island in the ring."""
         islands, rate = self.population.islands, self.standing.config.migration_rate
         moving: list[list[Member]] = []
         for island in islands:
@@ -124,7 +123,7 @@ class Islands(Strategy):
 
 
 def first_shares(standing: Standing) -> dict[str, float]:
-    """Return the shares of the ways at first: of the settings, the prompt format, or the usual ones."""
+    """Return the initial shares of the ways: from the settings, else the prompt format, else the defaults."""
     config: Mapping[Any, float] = standing.config.ways
     given = config or standing.prompt_format.ways
     is_vector = len(standing.problem.objectives) > 1 and not standing.problem.has_one_score
@@ -135,11 +134,11 @@ def first_shares(standing: Standing) -> dict[str, float]:
 
 
 def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
-    """Return the strategy that the configuration names, which reads the state it is given."""
+    """Return the configured strategy, which reads the given state."""
     config = standing.config
     if config.strategy == "islands":
         return Islands(population, failures, standing)
-    # A prompt that shows no program says too little where only the evaluator knows what to define.
+    # The statement of a problem with its own evaluator does not say what a program must define.
     return IndependentSampling(
         shows_start=config.strategy == "best-of-n" or standing.problem.evaluator is not None
     )

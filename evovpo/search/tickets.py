@@ -1,4 +1,4 @@
-"""Tickets: the asks of a run, and which of their replies were told."""
+"""Tickets: the asks of a run and their told replies."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 @dataclass(slots=True)
 class Ticket:
-    """An ask and which of its replies were told."""
+    """An ask with the indices of its told replies."""
 
     prompt: Prompt
     neighbours: Sequence[Member]
-    """What lived on the island when the ticket was handed out: what its answers must be novel against."""
+    """Members of the island when the ticket was issued, from which its answers must differ."""
     joins: Sequence[Join]
     told: tuple[int, ...] = ()
 
@@ -29,7 +29,7 @@ class Ticket:
     def accept(self, tell: Tell, problem: Problem) -> bool:
         """Mark a reply as told and return whether it is new.
 
-        Raises `SearchError` for one that does not fit the ticket, or a vector of the wrong length.
+        Raises `SearchError` for a reply that does not fit the ticket or a reward vector of the wrong length.
         """
         prompt = self.prompt
         index = 0 if tell.rollout is None else tell.rollout.index
@@ -59,7 +59,7 @@ class Ticket:
                     f"problem '{problem.id}' has {len(problem.objectives)} objectives"
                 )
         self.told += (index,)
-        if not self.missing:  # what is left of it is for counting, and for refusing to be told twice
+        if not self.missing:  # the rest is needed to count, and to notice a reply told twice
             self.prompt = replace(prompt, parents=(), messages=(), proposals=())
             self.neighbours, self.joins = (), ()
         return True
@@ -70,7 +70,7 @@ class Tickets:
 
     def __init__(self, run_id: str) -> None:
         self.reserved = 0
-        """Candidates of all tickets so far, told or not."""
+        """Number of candidates of all tickets so far, told or not."""
         self._run_id = run_id
         self._tickets: dict[str, Ticket] = {}
 
@@ -86,7 +86,7 @@ class Tickets:
         neighbours: Sequence[Member] = (),
         **shown: Any,
     ) -> Prompt:
-        """Return a new ticket, made after `tells` tells; `shown` are its other fields (see `Prompt`)."""
+        """Return a new ticket, issued after `tells` tells; `shown` has its other fields (see `Prompt`)."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
@@ -95,7 +95,7 @@ class Tickets:
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Hold a ticket as it was stored, without what was known when it was handed out."""
+        """Add a stored ticket, without its neighbours and joins."""
         self._tickets[prompt.id] = Ticket(prompt, (), ())
         self.reserved += prompt.slots
 
@@ -110,5 +110,5 @@ class Tickets:
 
     @property
     def open(self) -> list[tuple[Prompt, tuple[int, ...]]]:
-        """Every ticket that lacks replies, oldest first, with the reply indices it lacks."""
+        """Every ticket with missing replies, oldest first, with the missing reply indices."""
         return [(ticket.prompt, ticket.missing) for ticket in self._tickets.values() if ticket.missing]

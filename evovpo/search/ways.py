@@ -1,7 +1,7 @@
-"""Ways to ask: which programs a prompt shows, and for what. One function each.
+"""Ways to ask: functions that choose the programs in a prompt and its task.
 
 A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies.py`
-chooses the way of each ask; `shares.py` learns from their gains.
+chooses the way of each ask; `shares.py` learns from the gains.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, PromptKind
 
 PARTNERS = 5
-"""Programs of which `combine` takes the partner that adds most."""
+"""Programs from which `combine` chooses the partner that adds most."""
 FOCUSED = 0.25
-"""Share of `fresh` prompts by example that show only the training rows that a good program fails."""
+"""Share of `fresh` by-example prompts that show only training rows which a good program fails."""
 
 
 class Plan(NamedTuple):
-    """What a prompt is to show.
+    """The content of a prompt.
 
     Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
     """
 
     kind: PromptKind = PromptKind.ROOT
     parents: tuple[Parent, ...] = ()
-    """Programs in their parts; the one to improve comes first."""
+    """Programs with their roles; the one to improve comes first."""
     only: Sequence[int] | None = None
-    """Training rows that it concentrates on; None for all."""
+    """Training rows to show; None for all."""
     island: int = 0
     way: str = ""
-    """The way to ask that made it of `WAYS`; empty where a strategy has one way only."""
+    """Name in `WAYS` of the way that made the plan; empty if the strategy has no ways."""
 
 
 @dataclass(frozen=True)
@@ -43,32 +43,32 @@ class View:
 
     population: Population
     island: Island
-    """The island in turn."""
+    """The island whose turn it is."""
     failures: Failures
     standing: Standing
 
 
 def expand(member: Member | None, island: int = 0) -> Plan:
-    """Return the plan to improve one program, or without one to write from the problem alone."""
+    """Return the plan to improve a program, or (None) to write one from the problem alone."""
     if member is None:
         return Plan(island=island)
     return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),), island=island)
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best program of the run, of equals the newest: (1+1) hill climbing with neutral drift."""
+    """Improve the best (then newest) program of the run: (1+1) hill climbing with neutral drift."""
     return _improve(view.population.leader, view.population.home)
 
 
 def specialist(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the program that is best under weights that grow on the components which it fails."""
+    """Improve the best program under weights that grow for the components it fails."""
     return _improve(view.population.weigh(), view.island.index)
 
 
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best program of the cell explored least, of equals the newest.
+    """Improve the best program of the least explored cell, the newest among equals.
 
-    Without axes: a program of the island by lexicase selection over the components, or one by rank.
+    Without declared axes: a member of the island, chosen by lexicase for several components, else by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -81,7 +81,7 @@ def explore(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def combine(view: View, rng: np.random.Generator) -> Plan | None:
-    """Combine the best program with one of other rewards, from the island in turn, that adds to it."""
+    """Combine the best program with a program of the current island that does better in some components."""
     leader = view.population.leader
     others = [] if leader is None else [one for one in view.island.members if one.rewards != leader.rewards]
     if leader is None or not others:
@@ -95,7 +95,7 @@ def combine(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def repair(view: View, rng: np.random.Generator) -> Plan | None:
-    """Mend the newest failing program of the island, at most twice each."""
+    """Repair the newest failing program of the island, each at most twice."""
     failing = view.failures.take(view.island.index)
     return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=view.island.index)
 
@@ -103,7 +103,7 @@ def repair(view: View, rng: np.random.Generator) -> Plan | None:
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
     """Write a program from the problem alone; by example sometimes only for rows that a good program fails.
 
-    Where only the evaluator knows what to define, a starting program is improved instead.
+    Problems with an evaluator of their own improve a starting program instead.
     """
     island, problem = view.island, view.standing.problem
     if problem.evaluator is not None:
@@ -123,7 +123,7 @@ class Way(NamedTuple):
     plan: Callable[[View, np.random.Generator], Plan | None]
     share: float
     share_of_vectors: float
-    """The same where programs are compared by more than one component."""
+    """Initial share if programs are compared by several components."""
 
 
 WAYS = {
@@ -137,9 +137,9 @@ WAYS = {
 
 
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
-    """Return a member by lexicase selection (Helmuth et al. 2015), of equals the first by rank.
+    """Return a member by lexicase selection (Helmuth et al. 2015), the first by rank among equals.
 
-    The components come in random order; each keeps only the members that are best at it.
+    The components are taken in random order; each keeps only the members that are best in it.
     """
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):
@@ -149,14 +149,14 @@ def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
 
 
 def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:
-    """Return one of members in order of rank, drawn with probability proportional to 1 / rank."""
+    """Draw one of `members`, which are in order of rank, with probability proportional to 1 / rank."""
     if not members:
         return None
     return members[int(rng.choice(len(members), p=weights_by_rank(len(members))))]
 
 
 def gain_over(one: Member, other: Member) -> float:
-    """Return by how much `other` is better than `one`, summed over the components where it is."""
+    """Return the advantage of `other` over `one`, summed over the components where it is better."""
     return sum(max(0.0, theirs - mine) for mine, theirs in zip(one.rewards, other.rewards, strict=True))
 
 

@@ -1,7 +1,7 @@
-"""The append-only SQL store: what happened in every run; see `docs/store.md`.
+"""The append-only SQL store of all runs; see `docs/store.md`.
 
-Rows are read back exactly, but log-probabilities are rounded to 32-bit floats. Only snapshots and
-summaries, which can be computed from the other rows, are ever replaced.
+Values are read back exactly, except log-probabilities, which are rounded to 32-bit floats. Only snapshots
+and summaries are ever replaced; both can be recomputed from the other rows.
 """
 
 from typing import Any
@@ -38,13 +38,13 @@ __all__ = [
 
 
 class Store(Tells, History, Summaries, Browsing, Trainings):
-    """An open store, by `Store.open`. Use as a context manager, or call `close`.
+    """An open store, returned by `Store.open`. Use it as a context manager, or call `close`.
 
-    One process writes a run; any number of others may read meanwhile. Threads may share a store in a
+    Only one process may write a run; any number may read it meanwhile. Threads may share a store in a
     file. A method that raises StoreError has stored nothing.
     """
 
     @reading
     def query(self, connection: Connection, /, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of an SQL query as dictionaries; `:name` in it is a parameter."""
+        """Return the rows of an SQL query as dictionaries; `:name` in the query is a parameter."""
         return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]

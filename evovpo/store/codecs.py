@@ -1,4 +1,4 @@
-"""Encodes records, and values without a portable SQL type, in columns, and decodes them exactly."""
+"""Encodes records and values without a portable SQL type in columns, and decodes them exactly."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_i
 
 T = TypeVar("T")
 _ESCAPE = "\ue000"
-"""A private-use character; escaped itself where a text holds it."""
+"""Escape character, of Unicode's private use area; escaped itself where it occurs in a text."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
@@ -40,9 +40,9 @@ def unpack_floats(blob: bytes) -> tuple[float, ...]:
 
 
 def escape_text(text: str) -> str:
-    """Return text that any database can hold: NUL and lone surrogates as U+E000 and 4 hex digits.
+    """Return text that every database accepts: NUL and lone surrogates become U+E000 and 4 hex digits.
 
-    Models and candidates can write both; PostgreSQL refuses the first and every database the second.
+    Models and programs can output both; PostgreSQL rejects NUL, and all databases reject lone surrogates.
     """
     if text.isascii() and "\x00" not in text:
         return text
@@ -50,7 +50,7 @@ def escape_text(text: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Return the text that `escape_text` was given."""
+    """Undo `escape_text`."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
@@ -62,22 +62,22 @@ def dump_json(value: object) -> str:
 
 
 def evaluation_digest(evaluation: Evaluation) -> str:
-    """Return what two judgements share if a search could not tell them apart."""
+    """Return a hash of everything in an evaluation that a search can see."""
     parts = [
         str(evaluation.status),
         dump_json(reward_values(evaluation)),
         evaluation.feedback,
         dump_json(evaluation.outputs),
     ]
-    # Judgements without metrics keep the digest that they had before there were any.
+    # Evaluations without metrics keep the digest they had before metrics existed.
     if evaluation.metrics is not None or evaluation.trust is not Trust.HIGH:
         parts += [dump_json(evaluation.metrics), str(evaluation.trust)]
     return content_id(*parts)
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
-    """Return the components as they are stored; none for a judgement without rewards."""
-    # Adding zero turns -0.0, which SQLite does not keep, into 0.0.
+    """Return the reward components as they are stored; an empty list without rewards."""
+    # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
@@ -90,7 +90,7 @@ def _unpacked(body: bytes) -> bytes:
 
 
 def _as(kind: Any, value: Any) -> Any:
-    """Return what JSON keeps of a record, a tuple or an enum as what it was."""
+    """Return a value decoded from JSON as the record, tuple or enum that `kind` names."""
     if isinstance(kind, UnionType):
         return None if value is None else _as(get_args(kind)[0], value)
     if get_origin(kind) is tuple:
@@ -103,7 +103,7 @@ def _as(kind: Any, value: Any) -> Any:
 
 
 class EncodedColumn(TypeDecorator[Any]):
-    """A column type that applies `dump` before writing and `load` after reading; NULL is None."""
+    """A column type that applies `dump` before writing and `load` after reading; None is NULL."""
 
     impl = Text
     cache_ok = True
@@ -133,12 +133,12 @@ class EncodedColumn(TypeDecorator[Any]):
 
 
 def word(kind: Callable[[str], str]) -> EncodedColumn:
-    """Return the type of a column that holds values of an enum."""
+    """Return the column type for the values of an enum."""
     return EncodedColumn(String(32), str, kind)
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the type of a JSON column of records, each by the arguments that `record` makes it of."""
+    """Return the column type for a JSON list of records, each stored as the arguments of `record`."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
@@ -149,7 +149,7 @@ def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] =
 TEXT = EncodedColumn(Text(), escape_text, unescape_text)
 DATE = EncodedColumn(String(64), str, lambda text: str(datetime.fromisoformat(text) and text))
 DIGITS = EncodedColumn(String(80), str, int)
-"""An integer in decimal: a seed may be wider than any portable integer column."""
+"""An integer as decimal text, because a seed may exceed every portable integer column."""
 INTS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
 FLOATS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
 PACKED = EncodedColumn(
@@ -164,22 +164,22 @@ MESSAGES = _tuples(Message, astuple)
 PROBLEM = EncodedColumn(
     Text(), lambda one: dump_json(asdict(one)), lambda text: _as(Problem, json.loads(text))
 )
-"""A whole problem; fields that an older row lacks have their defaults."""
+"""A whole problem; fields that are missing in an older row get their defaults."""
 PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (program.id, program.source))
 
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
-    """Return the row of a record: its fields that the table has columns for, and the columns in `others`."""
+    """Return the table row of a record: the fields with a column of the same name, and `others`."""
     return {name: getattr(record, name) for name in _shared(type(record), table)} | others  # type: ignore[arg-type]
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
-    """Return the record in a row: the fields that the table has columns for, and those in `others`."""
+    """Return the record in a row: the fields with a column of the same name, and `others`."""
     mapping = row._mapping
     return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
 
 
 @cache
 def _shared(kind: Any, table: Table) -> dict[str, Column[Any]]:
-    """Return the fields of a record that a table has columns for, once for all rows."""
+    """Return the columns of a table that have the name of a record field, by name."""
     return {field.name: table.c[field.name] for field in fields(kind) if field.name in table.c}

@@ -1,4 +1,4 @@
-"""Copies all rows of one store to another, of any database; resumable and verified."""
+"""Copies all rows of one store to another, in any kind of database; resumable and verified."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -13,13 +13,13 @@ from evovpo.store.database import Database
 from evovpo.store.schema import calls, metadata, policy_events, run_events, snapshots, summaries
 
 _PAGE = 500
-"""Rows in one transaction."""
+"""Rows per transaction."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
-"""Tables with an autoincrement key -> the column of their owner. Stores number such rows differently, so a
-row is identified by its place among the rows of its owner."""
+"""Tables with an autoincrement key -> the owner column. Key values differ between stores, so a row is
+identified by its position among the rows with the same owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
-"""Columns in which equal rows agree, where that is not all: a problem's body has the path of its folder, and
-a judgement its duration."""
+"""Columns that identify equal rows, if not all columns: a problem's body contains its folder path, and an
+evaluation its duration."""
 
 
 class CopyResult(NamedTuple):
@@ -28,7 +28,7 @@ class CopyResult(NamedTuple):
     rows: int
     copied: int
     verified: bool
-    """Each row was read back and has the content that it had."""
+    """True if every row was read back with the same content."""
 
 
 class _Page(NamedTuple):
@@ -41,18 +41,18 @@ class _Page(NamedTuple):
 
 
 def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> CopyResult:
-    """Copy all rows of `source` to `target`, and read each of them back.
+    """Copy all rows of `source` to `target`, and read every row back.
 
     Rows in `target` are kept, so an interrupted copy can be finished and stores can be merged. A run is
-    listed once all of it is there. `on_table` gets a table's name and its number of new rows. Raises
-    StoreError where `target` has a different row under the same key.
+    listed once it is copied completely. `on_table` is called with each table name and its number of new
+    rows. Raises StoreError if `target` has a different row with the same key.
     """
     if source.name == target.name:
         raise StoreError(f"{source.name} cannot be copied to itself; give another store")
 
     def copy(connection: Connection) -> CopyResult:
         rows = copied = 0
-        # Each table comes after those that it refers to, the status of runs last.
+        # Every table comes after the tables it references; the status of runs comes last.
         tables = sorted(metadata.sorted_tables, key=lambda table: table is run_events)
         tables.remove(snapshots)
         tables.remove(summaries)
@@ -69,7 +69,7 @@ def copy_store(source: Database, target: Database, on_table: Callable[[str, int]
 
 
 def _pages(connection: Connection, table: Table) -> Iterator[_Page]:
-    """Yield the rows of a table as the database holds them, nothing decoded."""
+    """Yield the rows of a table in pages, without decoding them."""
     is_numbered, keys = table.name in _OWNERS, [column.name for column in table.primary_key]
     columns = [
         sa.column(one.name, one.type.column if isinstance(one.type, EncodedColumn) else one.type)
@@ -100,7 +100,7 @@ def _by_key(rows: Iterable[Any], keys: list[str]) -> dict[tuple[Any, ...], Any]:
 
 
 def _missing(connection: Connection, page: _Page) -> list[Any]:
-    """Return the rows of a page that a store does not have; raises StoreError for one that differs there."""
+    """Return the rows of a page that are missing in a store. Raises StoreError for a row that differs."""
     known = _by_key(connection.execute(page.query).mappings(), page.keys)
     for key in page.rows.keys() & known.keys():
         same = _SAME.get(page.table.name, page.rows[key])

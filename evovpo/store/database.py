@@ -1,4 +1,4 @@
-"""Opens a database: its URL, transactions, schema version, and every fault as a `StoreError`."""
+"""Database connections: URLs, transactions and schema versions; every error becomes a `StoreError`."""
 
 import threading
 import time
@@ -17,15 +17,15 @@ from evovpo.store.schema import SCHEMA_VERSION, metadata
 
 DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
-"""How long a write waits for other processes; `?timeout=SECONDS` in a SQLite URL overrides it."""
+"""Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause between attempts: SQLite itself waits for a writer, not for every other lock."""
+"""Pause between attempts, needed because SQLite itself waits for some locks only."""
 _ATTEMPTS = 20
-"""Attempts at a write that collided with other writers or lost its connection."""
+"""Maximum attempts at a write that conflicted with other writers or lost its connection."""
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes: duplicate row, serialization failure, deadlock."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
-"""Key of PostgreSQL's advisory lock for making or upgrading the tables."""
+"""Key of PostgreSQL's advisory lock for creating or upgrading the tables."""
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
     ("malformed", "the file is damaged: copy it, and try `sqlite3 FILE .recover`"),
@@ -52,7 +52,7 @@ def parse_url(url: str | None) -> URL:
         return URL.create("sqlite", database=url if url == ":memory:" else str(Path(url).expanduser()))
     try:
         found = make_url(url)
-    except (exc.ArgumentError, ValueError):  # of a port, which an unescaped password may end as
+    except (exc.ArgumentError, ValueError):  # ValueError: part of an unescaped password is read as the port
         raise StoreError(
             "the store address is not a database URL; expected a path, sqlite:///PATH, or for example "
             "postgresql+psycopg://USER:PASSWORD@HOST/NAME (in the password %40 for @, %2F for /, %3A for :)"
@@ -72,7 +72,7 @@ class Database:
         hidden = [option for option in url.query if "pass" in option.lower()]
         shown = url.update_query_dict(dict.fromkeys(hidden, "hidden"))
         self.name = shown.render_as_string(hide_password=True)
-        """The URL without any password, as messages and stored configurations show it."""
+        """The URL without passwords, for messages and stored configurations."""
         passwords = (url.password, *chain.from_iterable(url.normalized_query[option] for option in hidden))
         self._secrets = [secret for secret in passwords if secret]
         self._is_sqlite = url.get_backend_name() == "sqlite"
@@ -108,7 +108,7 @@ class Database:
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
         """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
 
-        Raises StoreError if it cannot be opened, holds something else, or has another schema version.
+        Raises StoreError if it cannot be opened, is not a store, or has another schema version.
         """
         database = cls(parse_url(url))
         name = database.name
@@ -131,7 +131,7 @@ class Database:
         return database
 
     def read(self, query: Callable[[Connection], T]) -> T:
-        """Return what `query` returns; it sees one consistent state and cannot change it."""
+        """Return the result of `query`, run in a read-only transaction that sees one consistent state."""
 
         def once() -> T:
             with self._reader.connect() as connection:
@@ -142,9 +142,9 @@ class Database:
         return self._patiently(once)
 
     def write(self, append: Callable[[Connection], T]) -> T:
-        """Return what `append` returns, after committing all that it wrote, or nothing of it.
+        """Run `append` in one transaction, commit, and return its result.
 
-        Runs again after a lost connection, except during the commit: it may have succeeded.
+        Retried after a lost connection, except during the commit, which may have succeeded.
         """
 
         def once() -> T:
@@ -155,7 +155,7 @@ class Database:
                 connection.begin() as transaction,
             ):
                 if self._is_sqlite:
-                    # A write that begins as a read can fail halfway when another process wrote in between.
+                    # A transaction that begins with a read can fail halfway if another process writes.
                     connection.exec_driver_sql("BEGIN IMMEDIATE")
                 value = append(connection)
                 try:
@@ -173,7 +173,7 @@ class Database:
 
     @contextmanager
     def _still_there(self, connection: Connection) -> Iterator[None]:
-        """Raise `StoreError` where the file was deleted or replaced, after saving what it held beside it."""
+        """Raise `StoreError` if the file was deleted or replaced, after saving its contents beside it."""
         identity = file_identity(self.file)
         self._identity = self._identity or identity
         if self.file is not None and identity != self._identity:
@@ -187,9 +187,9 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return what `work` returns, trying again while the database is locked or another writer wins.
+        """Return the result of `work`, retrying on locks, write conflicts and lost connections.
 
-        With `waits` it also tries again while no server answers.
+        With `waits` it also retries while no server answers.
         """
         until = time.monotonic() + self._busy_seconds
         with self._faults():
@@ -208,10 +208,10 @@ class Database:
         state = getattr(error.orig, "sqlstate", None)
         if error.connection_invalidated or state in _COLLISIONS:
             return attempt < _ATTEMPTS
-        return waits and state is None and isinstance(error, exc.OperationalError)  # nobody answers
+        return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:
-        """Close all connections: all that was told is in the database already; one in memory is gone."""
+        """Close all connections. Everything told is stored already; a store in memory is lost."""
         self._pool.dispose()
 
     def __enter__(self) -> Self:
@@ -226,10 +226,10 @@ class Database:
 
     def migrate(self) -> None:
         """Create the tables, or upgrade them to the newest version, in one transaction."""
-        # Not in `_prepare_sqlite`: it would change a file that turns out not to be ours.
+        # Not in `_prepare_sqlite`, which would change a file that may not be a store.
         if self._is_sqlite:
             self._outside("PRAGMA journal_mode=WAL")
-        # Imported only here, because opening a store that exists must stay fast, and before the lock is held.
+        # Imported here to keep opening an existing store fast, and before `write` takes the lock.
         import alembic.command  # noqa: F401
 
         self.write(self._migrate)
@@ -240,7 +240,7 @@ class Database:
             self._outside("VACUUM")
 
     def _outside(self, statement: str) -> None:
-        """Run a statement of SQLite that no transaction may hold."""
+        """Run an SQLite statement that is not allowed in a transaction."""
 
         def run() -> None:
             with self._pool.connect() as connection:
@@ -264,10 +264,10 @@ class Database:
         from alembic.config import Config
         from alembic.util import CommandError
 
-        if connection.dialect.name == "postgresql":  # SQLite's BEGIN IMMEDIATE lets one in at a time already
+        if connection.dialect.name == "postgresql":  # SQLite: BEGIN IMMEDIATE is a lock already
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         found = self._find_version(connection)
-        if found == SCHEMA_VERSION:  # another process was as fast
+        if found == SCHEMA_VERSION:  # another process was faster
             return
         config = Config()
         folder = Path(__file__).parent / "migrations"
@@ -288,7 +288,7 @@ class Database:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Turn what SQLAlchemy and drivers raise into one StoreError that says what to do."""
+        """Turn errors of SQLAlchemy and drivers into a StoreError with advice."""
         try:
             yield
         except exc.SQLAlchemyError as error:
@@ -307,7 +307,7 @@ S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Turn a method that takes a connection into one that sees one consistent state and changes nothing."""
+    """Decorate a method that takes a connection to run in a read-only transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -317,7 +317,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Turn a method that takes a connection into one whose rows are all stored, or none of them."""
+    """Decorate a method that takes a connection to run in one write transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -327,17 +327,17 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows with one statement; none is no statement."""
+    """Insert the rows, if any, with one statement."""
     if rows:
         connection.execute(_insert(table), rows)
 
 
 _insert = cache(insert)
-"""Table -> the statement, made once: what SQLAlchemy finds out about a statement stays with it."""
+"""Insert statement of a table, cached because SQLAlchemy keeps compiled SQL with the statement."""
 
 
 def upgrade(url: str | None = None) -> str:
-    """Bring the database at `url` to this evovpo's schema, keeping all rows, and return the version."""
+    """Upgrade the database at `url` to the current schema, keep all rows, and return the schema version."""
     database = Database(parse_url(url))
     if database.file is not None and not database.file.exists():
         raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")
@@ -348,7 +348,7 @@ def upgrade(url: str | None = None) -> str:
 
 
 def file_identity(file: Path | None) -> tuple[int, int] | None:
-    """Return the device and inode of a file, or None if there is none."""
+    """Return the device and inode of a file, or None if it does not exist."""
     with suppress(OSError):
         if file is not None:
             found = file.stat()
@@ -357,7 +357,7 @@ def file_identity(file: Path | None) -> tuple[int, int] | None:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # The driver would otherwise begin transactions by itself, late and only before some statements.
+    # Otherwise the driver begins transactions itself, late and only before some statements.
     connection.isolation_level = None
     connection.execute("PRAGMA foreign_keys=ON")
     connection.execute("PRAGMA synchronous=NORMAL")

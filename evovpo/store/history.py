@@ -31,23 +31,23 @@ from evovpo.types import (
 
 T = TypeVar("T")
 _PAGE = 1000
-"""Asks or tells loaded at once; a tell of 3 answers and 8 objectives is about 50 rows."""
+"""Asks or tells loaded at once; a tell with 3 answers and 8 objectives has about 50 rows."""
 _GROUPS_PAGE = 100
 _IDS_PAGE = 500
-"""Ids in one IN list: below the bound parameters that any database allows."""
+"""Maximum ids in one IN list, below every database's limit on bound parameters."""
 _Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Database):
-    """Asks, tells and groups of runs, judgements of all runs, and the ancestors of programs."""
+    """Methods that read asks, tells and groups of runs, known evaluations, and ancestors of programs."""
 
     def history(self, run_id: str, asks: int = 0, told: int = 0) -> Iterator[Prompt | Tell]:
-        """Return the asks and tells of a run in the order in which they were applied.
+        """Return the asks and tells of a run in the order they were applied.
 
-        The first `asks` asks and `told` tells are left out. Raises StoreError for missing tells.
+        Skips the first `asks` asks and `told` tells. Raises StoreError if tells are missing.
         """
         self._require_all_tells(run_id)
-        # Its last tell is looked up before its last ask, so that no tell comes without its ask.
+        # The last tell is looked up before the last ask, so that every tell has its ask.
         replies = enumerate(self._pages(tells_where, tells.c.position, run_id, told), told)
         later = self._pages(prompts_where, prompts.c.sequence, run_id, asks)
         asked: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in later)
@@ -55,18 +55,18 @@ class History(Database):
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
-        """Yield the groups of a run in the order in which their last rollout was judged.
+        """Yield the groups of a run in the order their last rollout was judged.
 
-        With `after`, the id of a prompt, only groups completed later. In `rewards_G_M_D` every chain has at
-        least as many rows as its prompt asked answers; a missing, unparsed, rejected, failed or (within its
-        chain) repeated answer is a zero row. `valid_G` is False for a chain with a sandbox fault.
+        With `after`, a prompt id, only the groups completed after that one. In `rewards_G_M_D` a chain has
+        at least one row per answer its prompt asked for; the row of a missing, unparsed, rejected, failed or
+        (within its chain) repeated answer is zero. `valid_G` is False for a chain with a sandbox fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
         return (group for page in pages for group in self._read_groups(page, objectives))
 
     def known_evaluation(self, problem_version: str, program_id: str) -> Evaluation | None:
-        """Return *the* evaluation of a program on a problem version by any run, or None."""
+        """Return *the* evaluation, from any run, of a program on a problem version, or None."""
         return self.known_evaluations(problem_version, program_id).get(program_id)
 
     @reading
@@ -77,11 +77,11 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return *the* evaluations on a problem version by program id: of one, or of all `but` some."""
+        """Return *the* evaluations on a problem version by program id: one program's, or all except `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
-        # An index alone answers this, which no row of a million has to be read for.
+        # An index alone answers this query, so it stays fast with a million rows.
         judged = connection.scalars(select(evaluations.c.program_id).where(where))
         ids = [one for one in judged if one not in but]
         found: dict[str, Evaluation] = {}
@@ -92,7 +92,7 @@ class History(Database):
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
-        """Return the judged candidates of a run that have raw metrics, in order, repeated ones left out."""
+        """Return the distinct judged programs of a run that have raw metrics, in order."""
         rows = connection.execute(
             select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -110,9 +110,9 @@ class History(Database):
 
     @reading
     def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
-        """Return the candidate that a program came from, then those of its ancestors, nearest first.
+        """Return the candidate that first proposed a program, then those of its ancestors, nearest first.
 
-        Inspirations are not followed. Empty for a seed.
+        Inspirations are not followed. A seed has an empty lineage.
         """
         if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
             raise StoreError(f"no program {program_id} is stored; expected the full id of one")
@@ -136,7 +136,7 @@ class History(Database):
         run_id: str,
         first: int,
     ) -> Iterator[T]:
-        """Return what a run has so far from `first` on in a table whose rows `number` counts in the run."""
+        """Return the rows of a run in the table of column `number`, from number `first`, page by page."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -163,9 +163,9 @@ class History(Database):
     def _complete_groups(
         self, connection: Connection, run_id: str, after: str | None
     ) -> tuple[list[str], int]:
-        """Return the prompts of the wanted groups, and the number of objectives."""
+        """Return the prompt ids of the wanted groups, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
-        # Joins and starting programs have no rollouts, so none is among them; notes have no answers.
+        # Joins and starting programs have no rollouts and so are left out; notes have no answers.
         told = connection.execute(
             select(tells.c.prompt_id, prompts.c.rollouts)
             .join(prompts, prompts.c.id == tells.c.prompt_id)
@@ -204,7 +204,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return what a group holds of a rollout: itself, rewards, validity and program ids."""
+    """Return a rollout's part of its group: rollout, rewards, validity and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length
@@ -221,7 +221,7 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
 
 
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
-    """Return for each program, but seeds, the candidate that first proposed it in the run."""
+    """Return the candidate that first proposed each program in the run; seeds have none."""
     first: dict[str, Candidate] = {}
     is_seed = exists().where(prompts.c.id == tells.c.prompt_id, prompts.c.kind == PromptKind.SEED)
     for start in range(0, len(program_ids), _IDS_PAGE):

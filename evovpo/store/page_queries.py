@@ -23,14 +23,14 @@ from evovpo.store.summary import FREE, heldout_of
 from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 
 _ASKS_BACK = 200
-"""How many of the latest asks are looked at for open ones."""
+"""Number of latest asks that are checked for open ones."""
 _SLOTS = 1 << 16
-"""More than the answers of any completion."""
+"""More than the number of answers in any completion."""
 _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 
 class RunHead(NamedTuple):
-    """A run with its status, of constant size."""
+    """A run with its status, without data that grows with the run."""
 
     run: Run
     changed_at: str
@@ -38,7 +38,7 @@ class RunHead(NamedTuple):
     heldout: tuple[int, int] | None
     cost: float | None
     server_tokens: int | None
-    """Completion tokens as servers count them; None without a server."""
+    """Completion tokens reported by servers; None without a server."""
 
 
 class Browsing(Database):
@@ -48,9 +48,9 @@ class Browsing(Database):
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
     ) -> list[RunHead]:
-        """Return runs, newest first; `problem` is a part of the problem's name.
+        """Return runs, newest first, filtered by a part of the problem's name and by status.
 
-        `status` is a whole status, or `memorised`; a run that memorised is not one of the solved.
+        `status` may also be `memorised`; memorised runs do not count as solved.
         """
         first, other = run_events.alias(), run_events.alias()
         of_run = other.c.run_id == first.c.run_id
@@ -71,7 +71,7 @@ class Browsing(Database):
 
     @reading
     def run_head(self, connection: Connection, run_id: str) -> RunHead | None:
-        """Return a run by its very id, or None."""
+        """Return the run with exactly this id, or None."""
         return next(iter(_heads(connection, runs.c.id == run_id)), None)
 
     @reading
@@ -90,9 +90,9 @@ class Browsing(Database):
         parse_status: str | None,
         characters: int,
     ) -> list[dict[str, Any]]:
-        """Return the slots of a run in order, all or those of one status, without starting programs.
+        """Return the slots of a run in order, all or with one parse status, without starting programs.
 
-        `position` is that of the tell, from 0; `text` has the first `characters` of all `characters`.
+        `position` is the tell's, from 0; `text` is cut to `characters`, and its full length is returned too.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
@@ -128,7 +128,7 @@ class Browsing(Database):
 
     @reading
     def open_asks(self, connection: Connection, run_id: str) -> list[dict[str, Any]]:
-        """Return which of the latest asks of a run still wait for replies."""
+        """Return the latest asks of a run that still wait for replies."""
         last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
         told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
         replies, wanted = told.scalar_subquery().label("replies"), prompts.c.rollouts.label("wanted")
@@ -141,20 +141,20 @@ class Browsing(Database):
 
     @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
-        """Return the rewards of evaluations by their ids, at most a thousand."""
+        """Return the rewards of at most 1000 evaluations, by id."""
         return vectors_of(connection, evaluation_ids)
 
     @reading
     def beginnings(
         self, connection: Connection, program_ids: Collection[str], characters: int
     ) -> dict[str, str]:
-        """Return the first characters of programs by their ids, at most a thousand."""
+        """Return the first characters of at most 1000 programs, by id."""
         begun = select(programs.c.id, _begun(programs.c.source, characters))
         return {row[0]: row[1] for row in connection.execute(begun.where(programs.c.id.in_(program_ids)))}
 
     @reading
     def runs_with(self, connection: Connection, program_id: str, limit: int) -> Sequence[str]:
-        """Return the ids of runs in which a program was proposed, at most `limit`."""
+        """Return the ids of at most `limit` runs in which a program was proposed."""
         found = select(candidates.c.run_id).where(candidates.c.program_id == program_id).distinct()
         return connection.scalars(found.order_by(candidates.c.run_id).limit(limit)).all()
 
@@ -162,7 +162,7 @@ class Browsing(Database):
     def first_tell(
         self, connection: Connection, run_id: str, program_id: str
     ) -> tuple[Prompt, Tell, int] | None:
-        """Return the ask and the tell that first brought a program to a run and its position, or None."""
+        """Return the ask and tell that first proposed a program in a run and the tell's position, or None."""
         place = select(func.min(candidates.c.position)).where(
             candidates.c.program_id == program_id, candidates.c.run_id == run_id
         )
@@ -175,7 +175,7 @@ class Browsing(Database):
 
 
 def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
-    """Return the first characters of a text, read as the whole text would be."""
+    """Return the first characters of a text column, decoded like the whole text."""
     return func.substr(column, 1, characters, type_=column.type)
 
 

@@ -19,16 +19,16 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """What was removed, or would be in a dry run."""
+    """The removed runs and rows, or in a dry run those that would be removed."""
 
     runs: list[str]
     kept: dict[str, str]
-    """Runs that stay all the same, each with why."""
+    """Runs that cannot be removed, with the reason."""
     tables: dict[str, int]
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs with what only they have, in one transaction; a trial only counts. Problems stay."""
+    """Remove runs and all rows that only they use, in one transaction; a trial only counts. Problems stay."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
@@ -50,7 +50,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
-    """Return the rows that go with runs, referring rows first."""
+    """Return the rows to delete with the runs, referring rows first."""
     prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,
@@ -64,7 +64,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
             found.append((table, table.c[owner].in_(of_run[owner])))
 
     def only_there(column: sa.Column[Any], *others: sa.Select[Any]) -> list[list[str]]:
-        """Return the ids in a column that no other run has, in parts."""
+        """Return the ids in a column that only these runs have, in pages."""
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))
@@ -84,7 +84,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Index, for a while, the references that have no index: each removed row is looked for in them."""
+    """Temporarily index foreign keys without an index, which the database searches for every deleted row."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

@@ -1,4 +1,4 @@
-"""Converts rows to records: prompts, tells, candidates and evaluations that match a condition."""
+"""Reads the prompts, tells, candidates and evaluations that match a condition, as records."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -39,7 +39,7 @@ _OF_TELL = and_(candidates.c.run_id == tells.c.run_id, candidates.c.position == 
 
 
 def prompts_where(connection: Connection, where: ColumnElement[bool]) -> list[Prompt]:
-    """Return the prompts that `where` (over prompts) picks, in sequence."""
+    """Return the prompts that match `where`, a condition on `prompts`, ordered by sequence number."""
     rows = connection.execute(select(prompts).where(where).order_by(prompts.c.sequence)).all()
     if not rows:
         return []
@@ -48,7 +48,7 @@ def prompts_where(connection: Connection, where: ColumnElement[bool]) -> list[Pr
 
 
 def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell]:
-    """Return the tells that `where` (over tells) picks, in the order in which they were applied."""
+    """Return the tells that match `where`, a condition on `tells`, in the order they were applied."""
     told_prompt_id = tells.c.prompt_id.label("told_prompt_id")
     picked = select(tells.c.run_id, tells.c.position, told_prompt_id, rollouts).outerjoin(
         rollouts, rollouts.c.id == tells.c.rollout_id
@@ -63,7 +63,7 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
 
 
 def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list[tuple[Row[Any], Candidate]]:
-    """Return the candidates of the tells that `where` picks, each with its row, in order."""
+    """Return the candidates of the tells that match `where`, each with its row, in order."""
     query = (
         select(candidates, _SOURCE)
         .join(tells, _OF_TELL)
@@ -91,9 +91,9 @@ def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list
 
 
 def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evaluation]:
-    """Return the evaluations whose ids a query picks, by id.
+    """Return the evaluations whose ids a query selects, by id.
 
-    Raises StoreError for one that does not have the digest it was stored with.
+    Raises StoreError if an evaluation does not match its stored digest.
     """
     vectors = vectors_of(connection, ids)
     found: dict[str, Evaluation] = {}
@@ -119,7 +119,7 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
 
 
 def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> dict[str, Rewards]:
-    """Return the rewards of the evaluations that have some, by id."""
+    """Return the rewards of evaluations by id; evaluations without rewards are left out."""
     components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
     values: dict[str, list[float]] = defaultdict(list)
     for key, value in connection.execute(components.order_by(*rewards.primary_key)):
@@ -128,7 +128,7 @@ def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> di
 
 
 def _parents(connection: Connection, owner: Column[Any], owners: Select[Any]) -> dict[str, list[Parent]]:
-    """Return the parents, in order, of the prompts or candidates whose ids a query picks."""
+    """Return the parents, in order, of the prompts or candidates whose ids a query selects."""
     found: dict[str, list[Parent]] = defaultdict(list)
     columns = owner.table.c
     query = select(owner, columns.program_id, columns.role).where(owner.in_(owners))

@@ -1,4 +1,4 @@
-"""Rows of problems, programs and runs, with statuses and requests to model servers."""
+"""Stores and reads problems, programs, runs, their statuses, and their requests to model servers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,22 @@ _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == 
 
 
 class CallTotals(NamedTuple):
-    """Sums over requests to model servers."""
+    """Totals over requests to model servers."""
 
     calls: int
     failed: int
-    """Failed requests: sent again or given up."""
+    """Failed requests, retried or not."""
     prompt_tokens: int
-    """As far as the servers say."""
+    """As far as the servers report tokens."""
     completion_tokens: int
     cost: float | None
-    """None where no model has a price."""
+    """None if no model has a price."""
     faults: dict[str, int]
     """Failed requests by reason."""
 
 
 class Snapshot(NamedTuple):
-    """The state of a run's search after a number of asks and tells, as bytes."""
+    """The serialized search state of a run after a number of asks and tells."""
 
     run_id: str
     asks: int
@@ -43,11 +43,11 @@ class Snapshot(NamedTuple):
 
 
 class Runs(Database):
-    """Problems, programs and runs, with their requests to model servers."""
+    """Methods for problems, programs, runs, and their requests to model servers."""
 
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
-        """Store the whole loaded problem and its seeds; return False if this version is stored already."""
+        """Store a loaded problem and its seeds; return False if this version is stored already."""
         if _problem(connection, problem.id, problem.version) is not None:
             return False
         append(connection, problems, [row_of(problems, problem, body=problem)])
@@ -62,7 +62,7 @@ class Runs(Database):
 
     @reading
     def problem(self, connection: Connection, problem_id: str, version: str) -> Problem:
-        """Return a problem as it was stored. Raises StoreError if it is not there."""
+        """Return a stored problem. Raises StoreError if it is not stored."""
         found = _problem(connection, problem_id, version)
         if found is None:
             raise StoreError(f"{self.name} holds no problem {problem_id} of version {version}")
@@ -88,7 +88,7 @@ class Runs(Database):
 
     @reading
     def parts(self, connection: Connection, run_id: str) -> list[RunPart]:
-        """Return the parts of a run in order; the first has the settings that it was started with."""
+        """Return the parts of a run in order; the first has the settings at its start."""
         require_run(connection, run_id)
         begun = connection.scalar(select(runs.c.config_json).where(runs.c.id == run_id)) or ""
         where = (run_events.c.run_id == run_id) & run_events.c.config_json.is_not(None)
@@ -103,7 +103,7 @@ class Runs(Database):
         heldout: tuple[int, int] | None = None,
         part: RunPart | None = None,
     ) -> None:
-        """Append a status of a run, with held-out rows (passed, all) and the part that begins with it."""
+        """Append a status of a run, with its held-out result (passed, total) and the part it begins."""
         require_run(connection, run_id)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         passed, total = heldout or (None, None)
@@ -115,11 +115,11 @@ class Runs(Database):
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
-        """Return a run with its latest status, by id or by a prefix that only one id has."""
+        """Return a run with its latest status, by its id or a unique prefix of it."""
         row = connection.execute(with_status().where(runs.c.id == run_id)).first()
         if row is not None:
             return run_of(row)
-        # Filtered again, because SQLite compares without case here.
+        # Filtered again because LIKE ignores case in SQLite.
         found = connection.execute(with_status().where(runs.c.id.startswith(run_id, autoescape=True)))
         rows = [candidate for candidate in found if candidate.id.startswith(run_id)]
         if not rows:
@@ -133,23 +133,23 @@ class Runs(Database):
 
     @reading
     def runs_in_full(self, connection: Connection) -> list[Run]:
-        """Return all runs with their latest status, in the order of their ids."""
+        """Return all runs with their latest status, sorted by id."""
         return [run_of(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading
     def newest_run(self, connection: Connection) -> str | None:
-        """Return the id of the run that began last, or None without any."""
+        """Return the id of the run started last, or None without runs."""
         of_run = select(run_events.c.run_id).group_by(run_events.c.run_id)
         return connection.scalar(of_run.order_by(func.min(run_events.c.number).desc()).limit(1))
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:
-        """Return whether a run of this very id is stored."""
+        """Return whether a run with exactly this id is stored."""
         return connection.scalar(select(runs.c.id).where(runs.c.id == run_id)) is not None
 
     @reading
     def problem_versions(self, connection: Connection, problem_id: str) -> list[Problem]:
-        """Return the problems of this id that have runs, by the oldest run of each version."""
+        """Return the versions of a problem that have runs, ordered by their oldest run."""
         bodies = (
             select(problems.c.body)
             .join(runs, _OF_PROBLEM)
@@ -162,7 +162,7 @@ class Runs(Database):
 
     @writing
     def keep_snapshot(self, connection: Connection, new: Snapshot) -> None:
-        """Store a snapshot in place of the one before."""
+        """Store a snapshot, replacing the previous one of the run."""
         connection.execute(delete(snapshots).where(snapshots.c.run_id == new.run_id))
         append(connection, snapshots, [new._asdict()])
 
@@ -174,18 +174,18 @@ class Runs(Database):
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
-        """Store one request to a model server, dated now; its run and prompt must be stored."""
+        """Store a request to a model server, dated now; its run and prompt must be stored."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         append(connection, calls, [row_of(calls, call, at=now)])
 
     @reading
     def calls(self, connection: Connection, run_id: str) -> list[Call]:
-        """Return the requests of a run in the order in which they ended; none for an unknown run."""
+        """Return the requests of a run in the order they ended; an empty list for an unknown run."""
         found = connection.execute(select(calls).where(calls.c.run_id == run_id).order_by(calls.c.number))
         return [record_of(Call, calls, row) for row in found]
 
     def _call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
-        """Return the sums over the requests of runs; zeros for unknown ones."""
+        """Return the totals over the requests of runs; unknown runs count as zero."""
         of_runs = calls.c.run_id.in_(run_ids)
         both = [func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)]
         sums = select(func.count(), *both, func.sum(calls.c.cost)).where(of_runs)
@@ -200,7 +200,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Append new programs and return the stored source of each id; `stored` are those already read."""
+    """Store new programs and return the stored source of every id; `stored` are the sources read before."""
     if not wanted:
         return {}
     if stored is None:
@@ -211,7 +211,7 @@ def append_programs(
     for program in wanted:
         if program.id not in stored:
             new.setdefault(program.id, program.source)
-    # In one order for all writers, so that no two wait for each other.
+    # The same order for all writers avoids deadlocks.
     append(connection, programs, [{"id": key, "source": new[key]} for key in sorted(new)])
     return {**stored, **new}
 
@@ -223,7 +223,7 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return the query for all runs, each with its latest status and the settings of its latest part."""
+    """Return a query for all runs, each with its latest status and the settings of its latest part."""
     event = run_events.alias()
     latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
@@ -234,7 +234,7 @@ def with_status() -> Select[Any]:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run of a row of `with_status`; raises `StoreError` for an id that is no file name."""
+    """Return the run in a row of `with_status`. Raises StoreError if its id is not a valid file name."""
     if not row.id.isprintable() or "/" in row.id or row.id[:1] in ("", "."):
         raise StoreError(f"expected ids of runs without slash and control character, found {row.id!r:.80}")
     changed = {}

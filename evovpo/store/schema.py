@@ -1,7 +1,7 @@
 """The tables of the store; `docs/store.md` explains the columns.
 
-Migrations bring an older store to the same schema. A column that holds a field of a record has the field's
-name as its `key`.
+Migrations bring an older store to the same schema. The `key` of a column is the name of the record field
+in it.
 """
 
 from dataclasses import fields
@@ -34,7 +34,7 @@ from evovpo.types import (
 )
 
 SCHEMA_VERSION = "0008"
-"""The Alembic revision that these tables are."""
+"""Alembic revision of these tables."""
 
 metadata = sa.MetaData()
 
@@ -46,17 +46,17 @@ def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
 
 
 def _keys(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return the columns of a primary key by name."""
+    """Return primary key columns with these names and types."""
     return [sa.Column(name, kind, primary_key=True) for name, kind in kinds.items()]
 
 
 def _all(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return columns that every row has a value in."""
+    """Return NOT NULL columns."""
     return [sa.Column(name, kind, nullable=False) for name, kind in kinds.items()]
 
 
 def _some(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return columns that may be NULL."""
+    """Return nullable columns."""
     return [sa.Column(name, kind) for name, kind in kinds.items()]
 
 

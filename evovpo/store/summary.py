@@ -1,4 +1,4 @@
-"""Queries for reports: the list of runs and a summary of each."""
+"""Queries for reports: the list of runs and the summary of a run."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -32,9 +32,9 @@ from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Stat
 _PAGE = 1000
 """Tells whose candidates are read at once."""
 _NOT_KEPT = ("calls", "curve", "_reached")
-"""Fields of a summary that are not among its stored figures."""
+"""Fields of a summary that are not stored among its figures."""
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
-"""Kinds of prompts whose programs do not count against a budget."""
+"""Kinds of prompts whose programs do not count against the budget."""
 
 
 class RunRow(NamedTuple):
@@ -48,27 +48,26 @@ class RunRow(NamedTuple):
     best_mean_reward: float | None
     seed: int
     created_at: str
-    """When it was started, in UTC, as ISO 8601."""
+    """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """Held-out rows that the answer passes, and all of them; None before the run ended."""
-
+    """Held-out rows passed by the answer, and their total; None before the run ended."""
     score: float | None = None
+    """The best score, or None."""
     score_name: str = ""
-    """The best one, or None."""
 
     @property
     def solved_train(self) -> bool:
-        """True with full reward on every training row (or objective)."""
+        """True if some program has full reward on every training row (or objective)."""
         return self.best_mean_reward == 1.0
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if also right on every held-out row; `None` if unknown or without such rows."""
+        """True if the answer also passes every held-out row; `None` if unknown or without such rows."""
         return _solved_heldout(self)
 
     @property
     def ending(self) -> str:
-        """The status, or `memorised` for a run solved on training rows only."""
+        """The status, or `memorised` for a run that is solved on training rows only."""
         return self.status.ending(self.solved_heldout)
 
 
@@ -77,98 +76,98 @@ class CurvePoint(NamedTuple):
 
     tell: int
     evaluations: int
-    """Candidates proposed up to and with this tell."""
+    """Candidates proposed up to and including this tell."""
     best_mean_reward: float
     examples_passed: int
-    """Components at 1 of the best program by mean reward."""
+    """Components with reward 1 of the best program by mean reward."""
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
-    """Return after how many evaluations all objectives were at full reward, or None."""
+    """Return the number of evaluations until all objectives had full reward, or None."""
     return next((point.evaluations for point in curve if point.examples_passed == objectives), None)
 
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
-    """Return evaluations and best mean reward, rounded to `digits`, wherever that rises."""
+    """Return (evaluations, best mean reward rounded to `digits`) at every rise of the reward."""
     bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
     points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
 class CandidateLine(NamedTuple):
-    """One candidate of a run, in few words."""
+    """Short form of a candidate."""
 
     kind: PromptKind
     way: str
-    """The way to ask of its prompt, or empty."""
+    """The prompt's way to ask, or empty."""
     island: int
     parse_status: ParseStatus
     program_id: str | None
     evaluation_id: str | None
     status: Status | None
     executed: bool
-    """True if the sandbox ran it for this candidate."""
+    """True if the sandbox ran the program for this candidate."""
     seconds: float
-    """In the sandbox; 0 if not executed."""
+    """Sandbox time; 0 if not executed."""
     mean_reward: float | None
     passed: int
     length: int
     metrics: dict[str, Json] | None
     rewards: Rewards
-    """Empty for a candidate that was not judged."""
+    """Empty if not judged."""
 
 
 class TellLine(NamedTuple):
-    """One tell of a run, in few words."""
+    """Short form of a tell."""
 
     position: int
     policy_version: int | None
-    """None where no model answered."""
+    """None if no model answered."""
     tokens: int
     seconds: float
-    """Of sampling."""
+    """Sampling time."""
     candidates: list[CandidateLine]
 
 
 @dataclass
 class RunSummary:
-    """Summary of a run so far; `add` counts one tell more."""
+    """Summary of a run so far; `add` counts one more tell."""
 
     proposed: int = 0
-    """Candidates that count against the budget; starting programs do not."""
+    """Candidates that count against the budget: all except starting programs."""
     executed: int = 0
-    """Programs that the sandbox ran, starting programs included."""
+    """Programs run in the sandbox, including starting programs."""
     joins: int = 0
-    """Proposed candidates that no model wrote."""
+    """Proposed candidates from joins instead of a model."""
     rollouts: int = 0
     tokens: int = 0
-    """Completion tokens, where known."""
+    """Completion tokens, as far as known."""
     sampling_seconds: float = 0.0
     evaluation_seconds: float = 0.0
-    """In the sandbox."""
+    """Sandbox time."""
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
     """Counts of the evaluated candidates, including duplicates."""
     by_way: dict[str, list[int]] = field(default_factory=dict)
-    """Of each way to ask: candidates, and those that raised the best mean reward."""
+    """Way to ask -> [candidates, candidates that raised the best mean reward]."""
     best_program_id: str | None = None
-    """Highest mean reward, then most components passed, shortest source, first proposed."""
+    """Program with the highest mean reward; ties: most components passed, shortest, first proposed."""
     best_mean_reward: float | None = None
     examples_passed: int = 0
     best_length: int = 0
     curve: list[CurvePoint] = field(default_factory=list)
-    """A point wherever either figure rose, and one for the last tell."""
+    """A point for every change of the best mean reward or `examples_passed`, and one for the last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     heldout: tuple[int, int] | None = None
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """[proposed, rewards] of each candidate whose vector no earlier one reaches in every component."""
+    """[proposed, rewards] of each candidate that no earlier one matches or exceeds in every component."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
-    """The vectors of `risen` as rows of an array, or None before the first tell that is added."""
+    """The vectors of `risen` as rows of an array, or None before the first `add`."""
 
     @property
     def solved_heldout(self) -> bool | None:
-        """As of `RunRow`."""
+        """As in `RunRow`."""
         return _solved_heldout(self)
 
     def add(self, tell: TellLine) -> None:
@@ -200,7 +199,7 @@ class RunSummary:
             self.by_way[line.way] = [asked + 1, rose + has_risen]
 
     def _judge(self, line: CandidateLine, mean_reward: float) -> None:
-        import numpy as np  # only here: opening a store must stay fast
+        import numpy as np  # imported here to keep opening a store fast
 
         best = (self.best_mean_reward, self.examples_passed, -self.best_length)
         if best[0] is None or (mean_reward, line.passed, -line.length) > best:
@@ -214,7 +213,7 @@ class RunSummary:
 
 
 class Summaries(Runs):
-    """Figures about runs."""
+    """Methods for the list of runs and for summaries."""
 
     @reading
     def runs(self, connection: Connection) -> list[RunRow]:
@@ -231,7 +230,7 @@ class Summaries(Runs):
     def vectors(
         self, connection: Connection, run_ids: Collection[str]
     ) -> list[tuple[str, tuple[float, ...]]]:
-        """Return the id and rewards of each judged program of runs, highest mean reward first."""
+        """Return the id and rewards of every judged program of the runs, highest mean reward first."""
         pairs = select(candidates.c.program_id, candidates.c.evaluation_id)
         told = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
         rows = connection.execute(
@@ -248,7 +247,7 @@ class Summaries(Runs):
 
     @reading
     def run_summary(self, connection: Connection, run_id: str, from_rows: bool = False) -> RunSummary:
-        """Return the summary of a run: from `keep_summary` and later rows, or only `from_rows`."""
+        """Return the summary of a run, from its stored summary and later rows, or only `from_rows`."""
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
@@ -261,7 +260,7 @@ class Summaries(Runs):
 
     @reading
     def tell_lines(self, connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
-        """Return the tells of a run from position `first` up to and with `last`."""
+        """Return the tells of a run from position `first` through `last`."""
         return _tell_lines(connection, run_id, first, last)
 
     @writing
@@ -270,7 +269,7 @@ class Summaries(Runs):
         found = _kept(connection, run_id)
         kept = found.tells
         _add_later(found, connection, run_id)
-        # Later summaries are damaged, or their rows are gone.
+        # Later summaries are damaged, or their rows were deleted.
         further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
         connection.execute(delete(summaries).where(further))
         if found.tells > kept:
@@ -280,12 +279,12 @@ class Summaries(Runs):
 
 
 def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunSummary:
-    """Return the latest stored summary of a run; an empty one if it cannot be read, or its rows are gone."""
+    """Return the latest stored summary of a run, or an empty one if it is unusable or its rows are gone."""
     told = select(func.max(tells.c.position) + 1).where(tells.c.run_id == run_id).scalar_subquery()
     where = (summaries.c.run_id == run_id) & (summaries.c.tells <= told)
     latest = select(summaries.c.figures).where(where).order_by(summaries.c.tells.desc()).limit(1)
     curve = select(summaries.c.curve).where(where).order_by(summaries.c.tells)
-    with suppress(StoreError, TypeError):  # damaged, or by other code: the rows are what is true
+    with suppress(StoreError, TypeError):  # damaged or of another version: the rows decide
         found = RunSummary(**(connection.scalar(latest) or {}))
         if with_curve:
             points = (CurvePoint(*point) for part in connection.scalars(curve) for point in part)

@@ -1,4 +1,4 @@
-"""Adds the rows of asks and tells, with one statement per table."""
+"""Stores asks and tells, with one statement per table."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -28,7 +28,7 @@ from evovpo.types import JudgedCandidate, Parent, Prompt, Status, Tell, content_
 
 Row = dict[str, Any]
 
-# Statements of every ask and every tell are made once: putting one together takes as long as running it.
+# Built once, because building one of these statements takes as long as running it.
 _ASKED = select(prompts.c.id).where(prompts.c.id == bindparam("id"))
 _LAST = select(func.max(tells.c.position)).where(tells.c.run_id == bindparam("run_id")).scalar_subquery()
 _TOLD = (
@@ -45,7 +45,7 @@ _KNOWN = (
 
 
 class Tells(Database):
-    """Asks, and the judged replies to them."""
+    """Methods that store asks and the judged replies to them."""
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
@@ -53,7 +53,7 @@ class Tells(Database):
 
     @writing
     def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
-        """Store an ask, before it is sent; return False if this very ask is stored already."""
+        """Store an ask before it is sent; return False if it is stored already."""
         self._target(connection, prompt.run_id)
         if connection.scalar(_ASKED, {"id": prompt.id}) is not None:
             if prompts_where(connection, prompts.c.id == prompt.id) != [prompt]:
@@ -68,16 +68,16 @@ class Tells(Database):
         return True
 
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-        """Store one judged reply as `add_tells` does; return False if it was told before."""
+        """Store one judged reply like `add_tells`; return False if it was told before."""
         return self.add_tells(run_id, [tell], order)[0]
 
     @writing
     def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
         """Store consecutive judged replies in one transaction; return for each whether it is new.
 
-        `order` is the position, from 0, of the first new one in its run; replies told before are skipped.
-        The first judgement of a program on a problem version stays *the* evaluation. Raises StoreError for
-        a prompt of another run, a tell out of order, and an evaluation that does not fit.
+        `order` is the position in the run, from 0, of the first new reply; replies told before are skipped.
+        The first evaluation of a program on a problem version stays *the* evaluation. Raises StoreError for
+        a prompt of another run, a tell out of order, or an evaluation that does not fit.
         """
         problem_version, objective_names = self._target(connection, run_id)
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
@@ -112,7 +112,7 @@ class Tells(Database):
             rollout, place = tell.rollout, {"run_id": run_id, "position": position}
             if rollout is not None:
                 tokens = None if rollout.token_ids is None else len(rollout.token_ids)
-                # No proposer masks tokens any more.
+                # Always False: no proposer masks tokens any more.
                 sampling = row_of(rollouts, rollout.sampling, grammar_masked=False)
                 rows[rollouts].append(row_of(rollouts, rollout, tokens=tokens, **sampling))
             rows[tells].append(
@@ -140,7 +140,7 @@ class Tells(Database):
 
 
 def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
-    """Return the problem version of a run and the names of its objectives."""
+    """Return the problem version of a run and its objective names."""
     require_run(connection, run_id)
     of_run = (objectives.c.problem_id == runs.c.problem_id) & (
         objectives.c.problem_version == runs.c.problem_version
@@ -157,7 +157,7 @@ def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
 def _before(
     connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
 ) -> tuple[int, set[tuple[str, int]]]:
-    """Return the position of the next tell of a run, and which of these replies were told before."""
+    """Return the position of the next tell of a run, and the replies of these prompts told before."""
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
     asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}
@@ -181,10 +181,10 @@ def _append_evaluations(
     names: Sequence[str],
     stored: Mapping[str, str],
 ) -> dict[str, str]:
-    """Append the judgements that are new; return the evaluation id for each candidate id that has one.
+    """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
 
-    `stored` are the digests of *the* evaluations by program id. A sandbox fault, or a judgement that
-    differs from *the* evaluation, is private to its candidate: replay sees what the search was told.
+    `stored` has the digests of *the* evaluations by program id. A sandbox fault or an evaluation that
+    differs from *the* evaluation is private to its candidate, so that replay sees what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}
@@ -206,7 +206,7 @@ def _append_evaluations(
             {"evaluation_id": evaluation_id, "objective": index, "name": names[index], "value": value}
             for index, value in enumerate(reward_values(evaluation))
         )
-    append(connection, evaluations, sorted(judged, key=itemgetter("id")))  # in one order for all writers
+    append(connection, evaluations, sorted(judged, key=itemgetter("id")))  # against deadlocks
     append(connection, rewards, reward_rows)
     return ids
 
@@ -232,7 +232,7 @@ def _check(judged: JudgedCandidate, version: str, objectives: int) -> None:
 
 
 def _candidate_row(judged: JudgedCandidate, sources: Mapping[str, str], **others: Any) -> Row:
-    """Return the row of a candidate; its source is kept only where it is not that of its program."""
+    """Return the row of a candidate; its source is stored only if it differs from its program's."""
     candidate, program = judged.candidate, judged.candidate.program
     start, end = candidate.token_span or (None, None)
     return row_of(

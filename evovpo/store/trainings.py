@@ -1,4 +1,4 @@
-"""Rows of policy versions, their events, trainings and training steps."""
+"""Stores and reads policy versions, their events, trainings and training steps."""
 
 import dataclasses
 import math
@@ -17,11 +17,11 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, 
 
 
 class Trainings(Database):
-    """Policy versions, what happened to them, and the trainings that made them."""
+    """Methods for policy versions, their events, and the trainings that produced them."""
 
     @writing
     def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
-        """Store a policy version that can be served; return False if this very version is stored already."""
+        """Store a policy version that can be served; return False if it is stored already."""
         known = _versions(connection)
         stored = known.get(version.number)
         if stored is not None and stored != version:
@@ -48,7 +48,7 @@ class Trainings(Database):
     policy_version = reading(_required)
 
     def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
-        """Store an event, dated now, with the training that made its version."""
+        """Store an event, dated now, with the training that produced its version."""
         version = None if event.number is None else _versions(connection).get(event.number)
         if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
             if event.number is None:
@@ -72,7 +72,7 @@ class Trainings(Database):
     def serve(
         self, connection: Connection, number: int, reason: str = "", *, is_roll_back: bool = False
     ) -> bool:
-        """Make a stored version the one that searches follow; return False if it is already."""
+        """Serve a stored version to searches; return False if it is served already."""
         served = self._served(connection)
         if served is not None and served.number == number:
             return False
@@ -81,7 +81,7 @@ class Trainings(Database):
         return True
 
     def _served(self, connection: Connection) -> PolicyVersion | None:
-        """Return the policy version that searches follow, or None before the first was served."""
+        """Return the served policy version, or None before the first is served."""
         kinds = [kind for kind in PolicyEventKind if kind.is_serving]
         events = select(policy_events.c.number).where(policy_events.c.kind.in_(kinds))
         number = connection.scalar(events.order_by(policy_events.c.place.desc()).limit(1))
@@ -91,7 +91,7 @@ class Trainings(Database):
 
     @writing
     def add_training(self, connection: Connection, training: Training) -> bool:
-        """Store a training as it begins; return False if this very training is stored already."""
+        """Store a training at its start; return False if it is stored already."""
         if not len(training.runs) == len(training.after) == len(training.through):
             raise StoreError(
                 f"training {training.id} has {len(training.runs)} runs, {len(training.after)} beginnings and "
@@ -123,13 +123,13 @@ class Trainings(Database):
         return list(_trainings(connection).values())
 
     def ended_trainings(self) -> set[str]:
-        """Return the ids of the trainings that failed, or whose version was served or refused."""
+        """Return the ids of trainings that failed or whose version was served or refused."""
         events = self.policy_events()
         return {event.training_id for event in events if event.training_id and event.kind.ends_training}
 
     @writing
     def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:
-        """Store the figures of one step; return False if that step is stored already."""
+        """Store the metrics of one step; return False if the step is stored already."""
         if connection.scalar(select(trainings.c.id).where(trainings.c.id == step.training_id)) is None:
             raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
         for name, value in dataclasses.asdict(step).items():

@@ -1,6 +1,6 @@
-"""Converts between expressions and programs: a program is one function that returns one expression.
+"""Converts between expressions and programs; a program is one function that returns one expression.
 
-Only the syntax is checked: any Python expression is accepted.
+Only syntax is checked: every Python expression is accepted.
 """
 
 import ast
@@ -13,30 +13,30 @@ from evovpo.types import Problem, Program
 
 MAX_ARGUMENTS = 4
 ARGUMENTS = tuple(f"x{index}" for index in range(MAX_ARGUMENTS))
-"""The names of the inputs in an expression, in order; programs have the problem's own names."""
+"""The names of the inputs in expressions, in order; programs use the problem's own names."""
 LONGEST = 400
-"""Characters of the longest expression that is read."""
+"""Maximum length of an expression in characters."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's own parser and unparser raise for text that is no program, or one nested too deeply."""
+"""Exceptions of Python's parser and unparser for invalid or too deeply nested text."""
 
 
 def parse_expression(text: str) -> ast.expr:
     """Return the tree of an expression; raises one of `UNREADABLE`."""
     with warnings.catch_warnings():
-        # A needless backslash in a string is legal and nobody's concern here.
+        # Invalid escapes in strings are legal and only cause warnings.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(text, mode="eval").body
         except SystemError:
-            # CPython 3.11 can count its parser's recursion wrongly after an error (gh-106905); once.
+            # After an error CPython 3.11 may count the parser's recursion wrongly once (gh-106905).
             return ast.parse(text, mode="eval").body
 
 
 def canonical(text: str) -> str | None:
-    """Return an expression in its one spelling, or None if it is none or too long.
+    """Return the canonical form of an expression, or None if it is invalid or too long.
 
-    Spelling only: white space, quotes and needless parentheses. Two programs with the same canonical form
-    behave the same; the reverse does not hold.
+    Only whitespace, quotes and redundant parentheses are normalized: equal canonical forms behave the same,
+    but not the reverse.
     """
     text = text.strip()
     if len(text) > LONGEST:
@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return the expressions in which a part takes the place of the part around it, shortest first."""
+    """Return the expressions with a part replaced by one of its own parts, shortest first."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -64,7 +64,7 @@ def shorter(expression: str) -> list[str]:
 
 
 def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
-    """Return the source of a function `entry(parameters)` that returns a canonical expression of them.
+    """Return the source of a function `entry(parameters)` that returns a canonical expression.
 
     Raises one of `UNREADABLE` for an expression that is nested too deeply.
     """
@@ -75,7 +75,7 @@ def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
 
 
 def to_program(expression: str, problem: Problem) -> Program | None:
-    """Return the program that returns a canonical expression, or None if that is nested too deeply."""
+    """Return the program of a canonical expression, or None if it is nested too deeply."""
     try:
         return Program(to_source(expression, problem.entry, problem.parameters))
     except UNREADABLE:
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression of a program as `to_source` makes it, or None if it does more."""
+    """Return the canonical expression of a program like those of `to_source`, or None for other programs."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
@@ -108,12 +108,12 @@ def _is_import_of_re(node: ast.stmt) -> bool:
 
 
 def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
-    """True for an expression that is more than the name of a method."""
+    """Return whether a node is an expression other than an attribute."""
     return isinstance(node, ast.expr) and not isinstance(node, ast.Attribute)
 
 
 def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:
-    """Return the text of an expression with new names for variables; the tree is changed."""
+    """Return the text of an expression with renamed variables; changes the tree."""
     names = dict(zip(old, new, strict=False))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

@@ -1,7 +1,7 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-Prompt: how many answers are wanted, the examples as alignments, perhaps a parent program with its outputs.
-Completion: up to four expressions between `⟦sep⟧` marks, closed by `⟦end⟧`. Decoding is concatenation.
+Prompt: the number of answers, the examples as alignments, and optionally a parent program with its outputs.
+Completion: up to four expressions separated by `⟦sep⟧`, closed by `⟦end⟧`. Decoding concatenates the tokens.
 """
 
 import re
@@ -36,7 +36,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the program pieces of more than one character that are single tokens."""
+    """Return the multi-character pieces of programs that are single tokens."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -45,7 +45,7 @@ def program_tokens() -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """Return all tokens in the order of their ids: marks, alignments, program pieces, characters, bytes."""
+    """Return all tokens by id: marks, alignment tokens, program pieces, characters, bytes."""
     characters = [chr(code) for code in range(32, 127)]
     tokens = [PAD, BEGIN, END, SEPARATOR, *_MARKS, *alignment_tokens(), *program_tokens(), *characters]
     return tokens + [f"<0x{byte:02X}>" for byte in range(256)]
@@ -54,7 +54,7 @@ def vocabulary() -> list[str]:
 _PIECES = sorted(program_tokens(), key=lambda token: (-len(token), token))
 _ESCAPED = (re.sub(r"([^A-Za-z0-9 '])", r"\\\1", piece) for piece in _PIECES)
 TOKEN_PATTERN = f"⟦[^⟦⟧]*⟧|{'|'.join(_ESCAPED)}|[\\s\\S]"
-"""Regular expression whose successive matches are the tokens of a text (other characters as bytes)."""
+"""Regular expression that splits a text into tokens (unknown characters become byte tokens)."""
 
 
 def encode_prompt(
@@ -64,10 +64,9 @@ def encode_prompt(
     parent: str | None = None,
     parent_outputs: Sequence[str | None] = (),
 ) -> str:
-    """Return the prompt text for N examples (at most `MAX_ROWS` of `chain`) and `answers` wanted programs.
+    """Return the prompt text for N examples (at most `MAX_ROWS`) and the number of requested programs.
 
-    `parent` is a canonical expression and `parent_outputs` (N) what it returned, none for an
-    error; which examples it passes follows from them.
+    `parent` is a canonical expression and `parent_outputs` (N) its outputs, None for an error.
     """
     shown = describe_inputs(inputs)
     wanted = describe_outputs(inputs, outputs)
@@ -83,7 +82,7 @@ def encode_prompt(
 
 
 def expression_fault(problem: Problem) -> str:
-    """Return why the built-in model's format does not fit `problem`; empty if it does."""
+    """Return why the built-in model's format does not fit `problem`, or an empty string."""
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
@@ -98,7 +97,7 @@ def expression_fault(problem: Problem) -> str:
 
 
 class ExpressionFormat:
-    """The format of the built-in model: alignments in, a chain of expressions out."""
+    """The built-in model's format: alignments as prompt, a chain of expressions as completion."""
 
     reply_tokens = 160
     max_rows = MAX_ROWS
@@ -114,7 +113,7 @@ class ExpressionFormat:
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return one message; a parent and rows are all that has a place in this format."""
+        """Return one message; this format shows rows and a parent only."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
@@ -126,20 +125,20 @@ class ExpressionFormat:
         return (Message("user", text),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True for a parent that is one expression."""
+        """Return whether the program is a parent and a single expression."""
         return (
             role is ParentRole.PARENT and expressions.from_source(program.source, problem.entry) is not None
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a chain, end mark included; what is not of the language is an empty answer."""
+        """Return a chain with its end mark; programs outside the language become empty answers."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the chain's slots; an answer is a program if it is one expression of the language."""
+        """Return the chain's slots; an answer that is an expression of the language becomes a program."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)
@@ -149,9 +148,9 @@ class ExpressionFormat:
 
 
 def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:
-    """Return what a parent gave for a training row; none for an error, a non-string or one not kept."""
+    """Return a parent's output for a training row; None for an error, a non-string or one not kept."""
     if evaluation.rewards is not None and evaluation.rewards[row] >= 1.0:
-        # Long outputs are not kept; of a row that passes, the output is known all the same.
+        # Long outputs are not kept, but the output of a passed row is known.
         return str(problem.train[row].output)
     output = None if evaluation.outputs is None else evaluation.outputs[row]
     return output if isinstance(output, str) else None

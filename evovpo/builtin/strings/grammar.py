@@ -1,9 +1,8 @@
-"""The grammar of string expressions: trees of typed operations, and their text.
+"""The grammar of string expressions: trees of typed operations and their Python text.
 
-A sentence of the language is one Python expression over the arguments `x0`, `x1`, … that yields a
-string. A tree is a nested tuple `(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`.
-Types: `S` string, `L` list of strings, `I` integer, `B` truth value, `W` an expression over the
-loop variable `w` of a comprehension.
+An expression is Python code over the arguments `x0`, `x1`, … with a string value. A tree is a nested tuple
+`(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. Types: `S` string, `L` list of
+strings, `I` integer, `B` boolean, `W` expression over the loop variable `w` of a comprehension.
 """
 
 import ast
@@ -20,7 +19,7 @@ PATTERNS = (
     r"[\d.]+", r"\(.*\)", r"[A-Za-z]+\d+", r"\d{4}", r"\d{2}", r"^0+", r"\d+$", r"[aeiou]", r"[a-z]", r"\S+",
     r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\(\w+\)",
 )  # fmt: skip
-"""Regular expressions that the language knows, all short and free of backtracking traps."""
+"""Regular expressions of the language, all short and without catastrophic backtracking."""
 
 
 class _Op(NamedTuple):
@@ -94,12 +93,12 @@ OPS: dict[str, _Op] = {
 
 
 def render(tree: Tree) -> str:
-    """Return the Python text of `tree`; equal to its own `canonical` form."""
+    """Return the Python text of `tree`, in `canonical` form."""
     return ast.unparse(parse_expression(spell(tree)))
 
 
 def spell(tree: Tree) -> str:
-    """Return Python text, each part in parentheses, that runs as `render`'s and takes a tenth of the time."""
+    """Return Python text equivalent to `render`, fully parenthesized, in a tenth of the time."""
     kind = tree[0]
     if kind == "arg":
         return ARGUMENTS[tree[1]]
@@ -115,7 +114,7 @@ def type_of(tree: Tree) -> str:
 
 
 def size(tree: Tree) -> int:
-    """Return the number of operations in `tree`; leaves count nothing."""
+    """Return the number of operations in `tree`, not counting leaves."""
     return 1 + sum(size(child) for child in tree[1:]) if tree[0] in OPS else 0
 
 
@@ -124,7 +123,7 @@ def has_branch(tree: Tree) -> bool:
 
 
 def paths(tree: Tree, here: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """Yield the way to every node of `tree`, as indices from the root."""
+    """Yield the path to every node of `tree`, as child indices from the root."""
     yield here
     if tree[0] in OPS:
         for index, child in enumerate(tree[1:], start=1):
@@ -145,9 +144,9 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield every tree made by replacing one string operation by one of its string children.
+    """Yield every tree with one string or list operation replaced by an operand of the same type.
 
-    Pretraining keeps a sampled program only in its shortest form with the same outputs.
+    Pretraining uses the shortest variant of a sampled program that has the same outputs.
     """
     for path in paths(tree):
         node = subtree(tree, path)

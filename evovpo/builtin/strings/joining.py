@@ -16,7 +16,7 @@ _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", 
 
 
 def join_language(problem: Problem) -> JoinLanguage | None:
-    """Return how programs of `problem` are joined; None if it is not one of strings by example."""
+    """Return the join language of `problem`, or None if it is not a by-example problem on strings."""
     if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]
@@ -24,7 +24,7 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
     def joined(then: str, condition: str, otherwise: str) -> Program | None:
         first, second = (expressions.from_source(source, problem.entry) for source in (then, otherwise))
-        # What would be too long has no canonical form.
+        # `canonical` returns None for an expression that is too long.
         expression = first and second and expressions.canonical(f"({first}) if {condition} else ({second})")
         return expressions.to_program(expression, problem) if expression else None
 
@@ -38,10 +38,10 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
 
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
-    """Return the tests that a join may branch on, simplest first, each with whether it holds for each row.
+    """Return the tests that a join may branch on, simplest first, each with its results for all rows.
 
-    Made from the training inputs; tests that hold for all rows or none are left out, and of those that agree
-    on every row the first is kept.
+    The tests derive from the training inputs. Tests that hold for all rows or no row are left out; of tests
+    with the same results only the first is kept.
     """
     found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):
@@ -53,7 +53,7 @@ def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
-    """Return a test as a function of a row. Its text is made here, of templates and quoted literals."""
+    """Return a test as a function of a row. `eval` is safe: `_tests` builds the text from quoted literals."""
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
 

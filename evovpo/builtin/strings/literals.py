@@ -1,4 +1,4 @@
-"""Draws the constants of random string expressions: texts and positions."""
+"""Draws the constants of random string expressions: literals and positions."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 class Literals:
     """Draws the leaves of expressions over the inputs `rows` (N rows of argument strings).
 
-    Separators that occur in the rows, and words that at least two rows share, are drawn more often.
+    Separators that occur in the rows, and words of at least two rows, are drawn more often.
     """
 
     def __init__(self, rng: Random, rows: Sequence[Sequence[str]]) -> None:
@@ -32,7 +32,7 @@ class Literals:
         return ("arg", self.rng.randrange(self.arguments))
 
     def literal(self) -> Tree:
-        """Return a literal to search for: mostly a separator that occurs in the inputs."""
+        """Return a literal to search for, mostly a separator that occurs in the inputs."""
         draw = self.rng.random()
         if self._shared and draw < 0.16:
             word = self.rng.choice(self._shared)
@@ -44,7 +44,7 @@ class Literals:
         return ("lit", self.rng.choice(SEPARATORS + OTHER_LITERALS[1:]))
 
     def glue(self) -> Tree:
-        """Return a literal to write: separators, short text, now and then a made-up word."""
+        """Return a literal for the output: a separator, short text, or sometimes made-up words."""
         draw = self.rng.random()
         if draw < 0.62:
             return ("lit", self.rng.choice(SEPARATORS))
@@ -63,16 +63,16 @@ class Literals:
         )
 
     def index(self) -> Tree:
-        """Return the place of an item, from the start or the end."""
+        """Return an item index, from the start or the end."""
         return ("int", self.rng.choices((0, 1, 2, 3, -1, -2, -3), (6, 5, 3, 1.5, 5, 2, 1))[0])
 
     def bound(self) -> Tree:
-        """Return where to cut a string, from the start or the end."""
+        """Return a slice bound, from the start or the end."""
         values = (1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5)
         return ("int", self.rng.choices(values, (8, 6, 5, 4, 2, 1, 1, 1, 4, 3, 2, 2, 0.7))[0])
 
 
 def shared_words(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return words and numbers (two characters or more) that occur in at least two of `rows`."""
+    """Return words and numbers of at least two characters that occur in at least two of `rows`."""
     counts = Counter(word for row in rows for word in {word for text in row for word in _WORD.findall(text)})
     return sorted(word for word, count in counts.items() if count >= 2)

@@ -1,11 +1,11 @@
-"""Small random changes of string expressions."""
+"""Small random mutations of string expressions."""
 
 from evovpo.builtin.strings.grammar import Tree, paths, subtree, type_of, with_subtree
 from evovpo.builtin.strings.sampler import FOUND_PATTERNS, REMOVED_PATTERNS, Sampler
 
 
 def mutate(sampler: Sampler, tree: Tree) -> Tree:
-    """Return `tree` with one small change: a branch taken, a leaf or subtree redrawn."""
+    """Return `tree` with one small change: a conditional replaced by a branch, or a redrawn subtree."""
     if tree[0] == "if" and sampler.rng.random() < 0.4:
         branch: Tree = tree[1] if sampler.rng.random() < 0.5 else tree[3]
         return branch

@@ -1,6 +1,6 @@
-"""Alignments as text: inputs cut into runs, outputs written as references to those runs.
+"""Alignments as text: inputs split into runs, outputs written as references to these runs.
 
-A run is a stretch of letters, digits or spaces, or one other character. Tokens are words in `⟦…⟧` or single
+A run is a sequence of letters, digits or spaces, or one other character. Tokens are words in `⟦…⟧` or single
 characters.
 """
 
@@ -13,24 +13,24 @@ from typing import NamedTuple
 from evovpo.prompts.blocks import shared
 
 MAX_RUNS = 20
-"""Runs of one argument that can be pointed at from its start."""
+"""Number of runs that can be referenced from the start of an argument."""
 MAX_BACK = 8
-"""Runs that can be pointed at from the end of an argument."""
+"""Number of runs that can be referenced from the end of an argument."""
 MAX_PIECES = 24
-"""Longest output that is shown, in pieces; the rest is cut and marked."""
+"""Maximum pieces shown of an output; the rest is cut and marked."""
 _ARGUMENT_LETTERS = "abcd"
 _RUN = re.compile(r"[^\W\d_]+|[0-9]+| +|.", re.DOTALL)
 _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
 
 
 def runs(text: str) -> list[str]:
-    """Return the runs of `text`, in order; joined they give it back."""
+    """Split `text` into runs."""
     return _RUN.findall(text)
 
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return the token that says what kind of run this is and how long (lengths are capped)."""
+    """Return the token for the kind and the (capped) length of a run."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -49,30 +49,30 @@ def run_class(run: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return literal text without the two bracket characters that tokens are written in."""
+    """Return literal text with the token brackets `⟦⟧` replaced by `[]`."""
     return text.replace("⟦", "[").replace("⟧", "]")
 
 
 class _Way(NamedTuple):
-    """One way to point at a run."""
+    """One way to reference a run."""
 
     vote: str
-    """The way and the form in which the run is used: what rows agree on."""
+    """The reference and the form of the run, counted over rows to find the common way."""
     source: tuple[int, int]
-    """Number of the argument, and of the run in it."""
+    """Index of the argument, and of the run in it."""
     order: int
     code: str
 
 
 class _Piece(NamedTuple):
-    """One stretch of an output: literal text, or a part of every run that could have given it."""
+    """One piece of an output: literal text, or references to all runs that could have produced it."""
 
     text: str
     ways: tuple[_Way, ...] = ()
     form: str = ""
 
 
-@lru_cache(maxsize=4096)  # prompts of a run show the same rows and the same few programs again and again
+@lru_cache(maxsize=4096)  # the prompts of a run repeat the same rows and a few programs
 def _pieces(
     inputs_runs: tuple[tuple[str, ...], ...], output: str, constant: frozenset[int]
 ) -> tuple[_Piece, ...]:
@@ -96,7 +96,7 @@ def _pieces(
             found.append(_Piece(output[position]))
             position += 1
             continue
-        # Of equally good ways the first decides.
+        # The first of equally good ways is taken.
         best = max(ways, key=lambda way: way[:2])
         pointed = tuple(
             _Way(code + best[2], way[4], order, code)
@@ -114,7 +114,7 @@ _FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
-    """Return the forms in which `run` could have given the output at `position`, with lengths."""
+    """Return the forms in which `run` could have produced the output at `position`, with lengths."""
     found = []
     for form, change in _CASES:
         changed = change(run)
@@ -142,7 +142,7 @@ def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
 
 
 def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
-    """Return, per output, the positions in the prefix and suffix that all the outputs share."""
+    """Return for each output the positions of the prefix and suffix common to all outputs."""
     texts = [text for text in outputs if text is not None]
     if len(texts) < 2 or len(set(texts)) == 1:
         return [frozenset() for _ in outputs]
@@ -155,7 +155,7 @@ def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
 
 
 def _codes(source: tuple[int, int], args: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the ways to point at a run: from the start of its argument, and from its end."""
+    """Return the reference tokens of a run, from the start of its argument and from its end."""
     k, i = source
     back = len(args[k]) - i
     letter = _ARGUMENT_LETTERS[k]
@@ -163,10 +163,10 @@ def _codes(source: tuple[int, int], args: Sequence[Sequence[str]]) -> tuple[str,
 
 
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text per row (N) that shows its arguments as runs.
+    """Return one text per row (N) with its arguments as runs.
 
-    The characters of a letter or digit run are spelled out only where they can matter for a
-    constant in the program: when at least two rows share the run.
+    A run of letters or digits is spelled out only if several rows share it, because only then can it be a
+    constant of the program.
     """
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})
@@ -191,10 +191,10 @@ def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> list[str]:
-    """Return one text per row (N) that shows its output as references to runs, else as characters.
+    """Return one text per row (N) with its output as references to runs, and characters elsewhere.
 
-    Where several runs could have given a piece, the way of pointing that most rows agree on is
-    shown, from the start of the argument or from its end. An output of none shows as an error.
+    If several runs could have produced a piece, the reference (from the start or the end of the argument)
+    that most rows have in common is used. An output of None is written as an error.
     """
     per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
     constants = _constant_positions(outputs)
@@ -240,7 +240,7 @@ def _form_tokens(form: str) -> str:
 
 
 def alignment_tokens() -> list[str]:
-    """Return every bracketed token that this file can write, in a fixed order."""
+    """Return all bracketed tokens of alignments, in a fixed order."""
     tokens = [f"⟦{letter}⟧" for letter in _ARGUMENT_LETTERS] + ["⟦cut⟧", "⟦err⟧"]
     tokens += [f"⟦{kind}{length}⟧" for kind in "wWCM" for length in range(1, 8)]
     tokens += [f"⟦d{length}⟧" for length in range(1, 7)] + [f"⟦s{length}⟧" for length in range(1, 4)]

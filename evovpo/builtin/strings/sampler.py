@@ -1,6 +1,6 @@
 """Draws random typed string expressions, with literals that fit the given inputs.
 
-The random baseline, pretraining and generated tasks depend on the order of the draws.
+The random baseline, pretraining and generated tasks depend on the order of random draws.
 """
 
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws typed trees over `arguments` strings: see `Literals` for what the inputs are for."""
+    """Draws typed trees over `arguments` strings; `Literals` describes the use of the inputs."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)
         return str(self.rng.choices(names, weights)[0])
 
     def string(self, depth: int) -> Tree:
-        """Return a string-valued tree of at most `depth` nested operations."""
+        """Return a string-valued tree with at most `depth` nested operations."""
         if depth <= 0:
             return self.argument()
         name = self._pick(_STRING_OPS)
@@ -88,7 +88,7 @@ class Sampler(Literals):
         return self.bound()
 
     def field(self) -> Tree:
-        """Return one part of an argument as people point at it: a word, a number, what is before a mark."""
+        """Return a natural part of an argument: a word, a number, the text before a separator."""
         subject = self.argument()
         draw = self.rng.random()
         if draw < 0.58:
@@ -119,7 +119,7 @@ class Sampler(Literals):
         return part
 
     def _concat(self, depth: int) -> Tree:
-        """Return a concatenation; most alternate parts of the input with constant text."""
+        """Return a concatenation, usually of alternating input parts and constants."""
         pieces = self.rng.choices((2, 3, 4, 5), (5, 6, 2, 1))[0]
         parts: list[Tree] = []
         glued = self.rng.random() < 0.25
@@ -142,7 +142,7 @@ class Sampler(Literals):
         return tree
 
     def plain_list_of(self, subject: Tree) -> Tree:
-        """Return a list that a string is cut into."""
+        """Return a list of parts of a string."""
         name = self._pick(_LIST_OPS)
         if name == "findall":
             return (name, ("pat", self.rng.choice(FOUND_PATTERNS)), subject)
@@ -152,7 +152,7 @@ class Sampler(Literals):
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
-        """Return a list-valued tree, as `join` takes it."""
+        """Return a list-valued tree for `join`."""
         name = self._pick(_JOINED_OPS)
         if name in ("words", "split", "findall") or depth <= -1:
             return self.plain_list(depth)
@@ -229,7 +229,7 @@ class Sampler(Literals):
         return (test, value, ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))))
 
     def program(self) -> Tree:
-        """Return a whole program: a string, in about two fifths of the draws with a branch."""
+        """Return a whole program, a string; about two fifths have a branch."""
         draw = self.rng.random()
         if draw < 0.34:
             then, other = self._branch(), self._branch()
@@ -237,7 +237,7 @@ class Sampler(Literals):
                 other = ("if", self._branch(), self.test(), other)
             return ("if", then, self.test(), other)
         if draw < 0.40:
-            # A branch inside a larger expression: an optional part.
+            # An optional part: a branch inside a larger expression.
             then, test = self.field(), self.test()
             tail = ("if", then, test, self.rng.choice((("lit", ""), self.argument(), self.glue())))
             if self.rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection, and in the transaction, that `evovpo.store` hands over."""
+"""Runs the migrations in the connection and transaction passed by `evovpo.store`."""
 
 from alembic import context
 

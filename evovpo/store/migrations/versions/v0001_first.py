@@ -1,4 +1,4 @@
-"""The first schema, with which older stores begin; new ones get `evovpo/store/schema.py` as it is."""
+"""The first schema, where upgrades start; new stores are created from `evovpo/store/schema.py`."""
 
 revision = "0001"
 down_revision = None

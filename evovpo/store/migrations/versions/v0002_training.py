@@ -1,4 +1,4 @@
-"""Trainings with the figures of their steps, and what happened to policy versions."""
+"""Trainings, the metrics of their steps, and events of policy versions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,7 +17,7 @@ FIGURES = (
 
 
 def upgrade() -> None:
-    """Add the four tables; no row of the others changes."""
+    """Add four tables; rows of other tables do not change."""
     op.create_table(
         "policy_events",
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),

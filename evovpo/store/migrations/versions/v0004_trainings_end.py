@@ -1,4 +1,4 @@
-"""Which training an event of a policy version belongs to; where the packaged models lie now."""
+"""The training of a policy version's event; the new folder of the packaged models."""
 
 from pathlib import Path
 
@@ -13,9 +13,9 @@ WEIGHTS = Path(__file__).parents[3] / "builtin" / "weights"
 
 
 def upgrade() -> None:
-    """Add a column, fill it for the events that are there, and follow the packaged models."""
+    """Add a column, fill it for existing events, and update the paths of the packaged models."""
     op.add_column("policy_events", sa.Column("training_id", sa.String(255)))
-    # A version names its training; a failure was told with the training's id at the beginning of its reason.
+    # A version names its training; the reason of a failure began with the training's id.
     op.execute(
         "UPDATE policy_events SET training_id = (SELECT trainings.id FROM trainings "
         "JOIN policy_versions ON policy_versions.config_hash = trainings.id "

@@ -1,4 +1,4 @@
-"""What the answer of a run that ended does on held-out rows; unknown of runs that ended before."""
+"""Held-out result of a finished run; unknown for runs that ended earlier."""
 
 import sqlalchemy as sa
 from alembic import op

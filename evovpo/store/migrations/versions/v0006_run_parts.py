@@ -1,4 +1,4 @@
-"""Where runs went on under other settings."""
+"""Parts of a run, where its settings changed."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The way to ask that chose what a prompt shows; empty in rows of before."""
+"""The way to ask of a prompt; empty in older rows."""
 
 import sqlalchemy as sa
 from alembic import op
