@@ -42,7 +42,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.elites": (HERE, "test_elites_bound_an_island"),
     "search.migration_interval": (FEATURES, "test_an_island_shows_its_own_programs"),
     "search.migration_rate": (SEARCH, "test_islands_take_turns_and_keep_their_own_programs"),
-    "search.rollouts": (SEARCH, "test_given_rollouts_take_precedence_over_those_of_the_format"),
+    "search.rollouts": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
     "search.answers": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
     "search.joins": (SEARCH, "test_the_budget_is_used_exactly"),
     "search.attempts": (FEATURES, "test_attempts_belong_to_a_parent_and_only_the_last_are_shown"),
@@ -132,7 +132,7 @@ SEEN_IN_TRAINING: dict[str, tuple[str, str]] = {
     "probe.answers": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.evaluations": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.serve_worse": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
-    "run.seed": (RETRAIN, "test_another_seed_gives_other_weights"),
+    "run.seed": (DATA, "test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step"),
     "run.model": (RETRAIN, "test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once"),
 }  # fmt: skip
 """The same of `evovpo retrain --show-config`."""

@@ -16,7 +16,7 @@ from rich.console import Console
 from shell import Shell
 from toy_runs import PROBLEM
 
-from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
+from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose
 from evovpo.analysis.doctor.sample_figures import (
     Sample,
     best_set,
@@ -38,7 +38,6 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor import (
     SAMPLING,
     DoctorReport,
-    examine_problem,
     examine_run,
     grouping_setting,
     named_problem,
@@ -368,13 +367,6 @@ def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_ver
     ]
 
 
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0 %"), (0.002, "under 1 %"), (0.02, "2 %"), (1.0, "100 %")]
-)
-def test_only_nothing_is_written_as_0_percent(share: float, text: str) -> None:
-    assert percent(share) == text
-
-
 # ---------------------------------------------------------------- what a user sees
 
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
@@ -427,12 +419,6 @@ def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> N
     )
     for part in ("effective rank", "mean correlation", "headroom", "always as row-1", "one chain"):
         assert part in text
-
-
-def test_the_newest_run_of_a_problem_is_taken_and_none_is_made(store: Store, problem: Problem) -> None:
-    report = examine_problem(store, problem, Config.load(None, {"proposer.name": "scripted"}))
-    assert report.run.id == "first"
-    assert len(store.runs()) == 1
 
 
 def test_a_grouping_in_the_folder_is_what_the_doctor_looks_at(store: Store, problem: Problem) -> None:
