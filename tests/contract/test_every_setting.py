@@ -62,7 +62,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "proposer.base_url": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
     "proposer.endpoint": ("unit/test_prompts_templates.py", "test_the_format_fits_the_problem_and_the_proposer"),
     "proposer.timeout_seconds": (SERVERS, "test_every_fault_is_a_row_with_its_reason_and_changes_no_reply"),
-    "proposer.attempts": (SERVERS, "test_a_failing_server_is_asked_as_often_as_is_said"),
+    "proposer.attempts": (PROPOSERS, "test_a_server_outside_of_the_protocol_is_one_error"),
     "proposer.patience_seconds": (SERVERS, "test_a_server_that_fails_for_long_is_waited_for"),
     "proposer.concurrency": (SERVERS, "test_no_more_requests_are_under_way_than_allowed"),
     "proposer.tolerance": (HERE, "test_settings_of_the_proposer_reach_its_client"),
@@ -157,12 +157,6 @@ def mentions(file: str, test: str, setting: str) -> bool:
 def test_every_setting_is_seen_by_a_test(tree: type[Tree], seen: dict[str, tuple[str, str]]) -> None:
     assert names(tree) == seen.keys()
     assert not [name for name, place in seen.items() if not mentions(*place, name)]
-
-
-def test_a_test_that_is_gone_or_names_another_setting_is_noticed() -> None:
-    assert mentions(HERE, "test_elites_bound_an_island", "search.elites")
-    assert not mentions(HERE, "test_elites_bound_an_island", "search.islands_")
-    assert not mentions(HERE, "test_that_is_gone", "search.elites")
 
 
 def test_settings_are_few() -> None:

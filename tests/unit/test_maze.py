@@ -129,18 +129,6 @@ def test_no_route_within_the_budget_takes_gold_and_diamonds() -> None:
         assert (True, True) not in ends
 
 
-@pytest.mark.parametrize("blocked", ["#", "#L"])
-def test_distances_agree_with_slow_relaxation(blocked: str) -> None:
-    maze = MAZES[0]
-    found = distances(maze.grid, maze.start, blocked)
-    for cell in range(0, CELLS, 4):
-        if maze.grid[cell] not in blocked:
-            slow = slow_distance(maze, maze.start, cell, blocked)
-            assert found[cell] == (-1 if slow == float("inf") else slow)
-        else:
-            assert found[cell] == -1
-
-
 # ---------------------------------------------------------------- rewards
 
 
