@@ -42,7 +42,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.elites": (HERE, "test_elites_bound_an_island"),
     "search.migration_interval": (FEATURES, "test_an_island_shows_its_own_programs"),
     "search.migration_rate": (SEARCH, "test_islands_take_turns_and_keep_their_own_programs"),
-    "search.rollouts": (SEARCH, "test_given_rollouts_take_precedence_over_those_of_the_format"),
+    "search.rollouts": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
     "search.answers": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
     "search.joins": (SEARCH, "test_the_budget_is_used_exactly"),
     "search.attempts": (FEATURES, "test_attempts_belong_to_a_parent_and_only_the_last_are_shown"),
@@ -62,7 +62,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "proposer.base_url": (PROPOSERS, "test_settings_that_name_no_proposer_are_refused"),
     "proposer.endpoint": ("unit/test_prompts_templates.py", "test_the_format_fits_the_problem_and_the_proposer"),
     "proposer.timeout_seconds": (SERVERS, "test_every_fault_is_a_row_with_its_reason_and_changes_no_reply"),
-    "proposer.attempts": (SERVERS, "test_a_failing_server_is_asked_as_often_as_is_said"),
+    "proposer.attempts": (PROPOSERS, "test_a_server_outside_of_the_protocol_is_one_error"),
     "proposer.patience_seconds": (SERVERS, "test_a_server_that_fails_for_long_is_waited_for"),
     "proposer.concurrency": (SERVERS, "test_no_more_requests_are_under_way_than_allowed"),
     "proposer.tolerance": (HERE, "test_settings_of_the_proposer_reach_its_client"),
@@ -132,7 +132,7 @@ SEEN_IN_TRAINING: dict[str, tuple[str, str]] = {
     "probe.answers": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.evaluations": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.serve_worse": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
-    "run.seed": (RETRAIN, "test_another_seed_gives_other_weights"),
+    "run.seed": (DATA, "test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step"),
     "run.model": (RETRAIN, "test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once"),
 }  # fmt: skip
 """The same of `evovpo retrain --show-config`."""
@@ -157,12 +157,6 @@ def mentions(file: str, test: str, setting: str) -> bool:
 def test_every_setting_is_seen_by_a_test(tree: type[Tree], seen: dict[str, tuple[str, str]]) -> None:
     assert names(tree) == seen.keys()
     assert not [name for name, place in seen.items() if not mentions(*place, name)]
-
-
-def test_a_test_that_is_gone_or_names_another_setting_is_noticed() -> None:
-    assert mentions(HERE, "test_elites_bound_an_island", "search.elites")
-    assert not mentions(HERE, "test_elites_bound_an_island", "search.islands_")
-    assert not mentions(HERE, "test_that_is_gone", "search.elites")
 
 
 def test_settings_are_few() -> None:

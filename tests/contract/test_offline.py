@@ -133,22 +133,6 @@ def test_packing_keeps_every_row_once_and_never_mixes_prompts() -> None:
         pack(mixed)
 
 
-def test_on_policy_the_gradient_is_the_policy_gradient() -> None:
-    model, settings = tiny_model(), UpdateSettings(kl=0.0, max_grad_norm=1e9)
-    groups = rollouts(noise=0.0)
-    plain = tiny_model()
-    rows = [row for group in groups for row in group]
-    loss = torch.zeros(())
-    for row in rows:
-        chosen = plain_distribution(plain, row).gather(1, torch.tensor(row.completion_ids)[:, None])[:, 0]
-        loss = loss - (chosen * torch.tensor(row.advantages, dtype=torch.float32)).sum()
-    (loss / sum(len(row.completion_ids) for row in rows)).backward()
-    figures = Updater(model, settings).update(groups)
-    assert torch.allclose(gradients(model), gradients(plain), atol=2e-6)
-    assert figures["ratio_max"] == pytest.approx(1.0, abs=1e-4)
-    assert figures["clip_share"] == 0.0
-
-
 def test_ratios_far_off_are_cut_and_counted() -> None:
     row = rollouts()[0][1]
     far = row._replace(
@@ -158,20 +142,6 @@ def test_ratios_far_off_are_cut_and_counted() -> None:
     figures = Updater(model, UpdateSettings(kl=0.0)).update([[far]])
     assert figures["clip_share"] == 1.0
     assert not gradients(model).any()
-
-
-def test_a_step_raises_the_probability_of_what_was_better_than_average() -> None:
-    model = tiny_model()
-    groups = rollouts(noise=0.0)[:1]
-    good = groups[0][1]._replace(advantages=np.ones(9))
-    bad = groups[0][0]._replace(advantages=-np.ones(4))
-    before = [float(values.sum()) for values in token_logprobs(model, [good, bad])]
-    updater = Updater(model, UpdateSettings(learning_rate=1e-3, kl=0.0))
-    for _ in range(3):
-        updater.update([[good, bad]])
-    after = [float(values.sum()) for values in token_logprobs(model, [good, bad])]
-    assert after[0] > before[0]
-    assert after[1] < before[1]
 
 
 def test_two_updates_equal_two_with_a_restart_between_them() -> None:
@@ -225,9 +195,6 @@ def test_bfloat16_is_near_float32() -> None:
     rounded = gradient_of_update(tiny_model(), rollouts(noise=0.0), UpdateSettings(kl=0.0, bf16=True), None)
     assert not torch.equal(exact, rounded)
     assert torch.nn.functional.cosine_similarity(exact, rounded, dim=0) > 0.99
-
-
-# ---------------------------------------------------------------- advantages of tokens
 
 
 def test_the_rate_grows_over_the_warm_up() -> None:

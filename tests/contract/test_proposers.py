@@ -96,11 +96,6 @@ def copy_folder(source: Path, target: Path, leave_out: str = "") -> Path:
     return target
 
 
-def test_importing_the_protocol_and_the_scripted_proposer_loads_no_torch() -> None:
-    code = "import sys, evovpo.proposers, evovpo.proposers.scripted; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.mark.parametrize(
     ("module", "lacks", "extra"), [("local", "torch", "local"), ("openai", "openai", "server")]
 )
@@ -203,22 +198,13 @@ def test_a_prompt_longer_than_the_context_is_refused(tiny_folder: Path) -> None:
         replies(lambda: make_local(tiny_folder), make_prompt(text="x" * 200), [0])
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="does not exist"):
-        make_local(tmp_path / "nothing")
-
-
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_folder_that_lacks_a_file_is_refused_with_its_name(
+def test_a_folder_with_a_missing_or_damaged_file_is_refused(
     tiny_folder: Path, tmp_path: Path, name: str
 ) -> None:
+    folder = copy_folder(tiny_folder, tmp_path / "copy", leave_out=name)
     with pytest.raises(PolicyError, match=f"lacks {name}"):
-        make_local(copy_folder(tiny_folder, tmp_path / "copy", leave_out=name))
-
-
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_damaged_file_is_refused(tiny_folder: Path, tmp_path: Path, name: str) -> None:
-    folder = copy_folder(tiny_folder, tmp_path / "copy")
+        make_local(folder)
     (folder / name).write_text("{")
     with pytest.raises(PolicyError, match="cannot be loaded"):
         make_local(folder)
@@ -295,20 +281,13 @@ def test_an_adapter_without_peft_says_what_to_install(
         make_local(adapter_folder)
 
 
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [
-        ({"architectures": ["MistralForCausalLM"], "model_type": "mistral"}, "MistralForCausalLM"),
-        ({"hidden_act": "gelu"}, "hidden_act='gelu'"),
-    ],
-)
 def test_an_architecture_that_the_sampler_does_not_compute_is_refused(
-    tiny_folder: Path, tmp_path: Path, change: dict[str, Any], complaint: str
+    tiny_folder: Path, tmp_path: Path
 ) -> None:
     folder = copy_folder(tiny_folder, tmp_path / "copy")
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(PolicyError, match=complaint):
+    (folder / "config.json").write_text(json.dumps(config | {"hidden_act": "gelu"}))
+    with pytest.raises(PolicyError, match="hidden_act='gelu'"):
         make_local(folder)
 
 

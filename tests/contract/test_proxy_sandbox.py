@@ -251,14 +251,6 @@ def test_the_stub_has_the_functions_and_nothing_else() -> None:
     assert [name for name in ("os", "K =", "class", "def g") if name in text] == []
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, True, 1, -2.5, "é", [1, [2, {"a": None}]], {"k": []}],
-)
-def test_values_arrive_as_they_were(value: object) -> None:
-    assert calls.unpack(json.loads(json.dumps(calls.pack(value)))) == value
-
-
 @pytest.mark.parametrize("dtype", ["f8", "<f4", ">i2", "?", "u1"])
 def test_arrays_arrive_as_they_were(dtype: str) -> None:
     array = np.arange(6).reshape(2, 3).astype(dtype)

@@ -87,22 +87,6 @@ def test_a_reply_is_the_same_alone_and_in_a_batch(model: Any) -> None:
             assert_same_reply(sample(weights, [alone], [END_ID, 7])[0][0], completion)
 
 
-def test_padding_a_short_prompt_to_a_long_one_changes_nothing() -> None:
-    weights = Weights(tiny_model())
-    short = SampleRequest((5, 6, 7), 1, (0, 1), 1.0, 20)
-    long = SampleRequest(tuple(range(3, 43)), 2, (0,), 1.0, 20)
-    for one, other in zip(
-        sample(weights, [short], NEVER)[0], sample(weights, [long, short], NEVER)[1], strict=True
-    ):
-        assert_same_reply(one, other)
-
-
-def test_requests_with_one_prompt_and_other_seeds_get_other_replies() -> None:
-    requests = [SampleRequest((5, 6, 7), seed, (0, 1), 1.0, 20) for seed in (1, 2)]
-    (a, b), (c, d) = sample(Weights(tiny_model()), requests, NEVER)
-    assert len({a.token_ids, b.token_ids, c.token_ids, d.token_ids}) == 4
-
-
 def test_a_reply_ends_with_its_first_end_token() -> None:
     weights = Weights(tiny_model())
     free = SampleRequest((5, 6, 7), 1, tuple(range(8)), 1.0, 40)
@@ -113,13 +97,6 @@ def test_a_reply_ends_with_its_first_end_token() -> None:
         assert ended.is_stopped == bool(ends)
         assert ended.token_ids == whole.token_ids[: ends[0] + 1 if ends else 40]
         assert len(ended.logprobs) == len(ended.token_ids)
-
-
-def test_a_low_temperature_chooses_the_most_likely_tokens(model: Any) -> None:
-    request = SampleRequest((5, 6, 7), 1, (0,), 1e-4, 12)
-    completion = sample(Weights(model), [request], NEVER)[0][0]
-    likeliest = logits_at_reply(model, request, completion).argmax(-1)
-    assert list(completion.token_ids) == likeliest.tolist()
 
 
 def test_draw_inverts_the_cumulative_distribution() -> None:

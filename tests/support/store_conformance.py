@@ -562,12 +562,6 @@ def test_a_refused_tell_leaves_nothing_behind(store: Store) -> None:
     assert {table: row_count(store, table) for table in tables} == dict.fromkeys(tables, 0)
 
 
-def test_there_is_one_row_per_reward_component(store: Store) -> None:
-    told(store, [("return 1", judge("return 1", (1.0, 0.1, 0.0)))])
-    rows = store.query("SELECT objective, name, value FROM rewards ORDER BY objective")
-    assert [tuple(row.values()) for row in rows] == [(0, "row-0", 1.0), (1, "row-1", 0.1), (2, "row-2", 0.0)]
-
-
 def test_programs_with_one_id_and_two_spellings_come_back_as_they_were(store: Store) -> None:
     prompt = make_prompt(0)
     first, second = make_rollout(prompt, 0), make_rollout(prompt, 1)
@@ -1016,13 +1010,6 @@ def test_starting_programs_are_no_group_and_have_no_lineage(store: Store) -> Non
         store.lineage("run-a", "nobody")
 
 
-def test_the_curve_never_falls_and_rises_with_a_better_program(store: Store) -> None:
-    vectors = [(0.0, 0.0, 0.0), (1.0, 1.0, 1.0), (1.0, 0.0, 0.0)]
-    pairs = [(f"return {index}", judge(f"return {index}", vector)) for index, vector in enumerate(vectors)]
-    told(store, *([pair] for pair in pairs), rollouts=3)
-    assert [point[2:] for point in store.run_summary("run-a").curve] == [(0.0, 0), (1.0, 3), (1.0, 3)]
-
-
 def test_the_summary_of_an_empty_run_is_empty(store: Store) -> None:
     summary = store.run_summary("run-a")
     assert (summary.proposed, summary.best_mean_reward, summary.curve) == (0, None, [])
@@ -1062,19 +1049,6 @@ def test_lineage_leads_back_to_the_seed_without_following_inspirations(store: St
         Program("aside"),
     ]
     assert steps[1].parents == (seed,)
-
-
-def test_the_lineage_of_a_join_has_both_sides(store: Store) -> None:
-    first, second = prompts = [make_prompt(0, answers=2, rollouts=1), make_prompt(1, rollouts=1)]
-    made = make_tell(first, 0, [("then", judge("then")), ("else", judge("else"))])
-    parents = [
-        Parent(content_id("then"), ParentRole.JOIN_THEN),
-        Parent(content_id("else"), ParentRole.JOIN_ELSE),
-    ]
-    joined = slot(make_rollout(second, 0), 0, "both", judge("both"), parents=parents)
-    append(store, "run-a", [*prompts, made, Tell(second.id, make_rollout(second, 0), (joined,))])
-    steps = store.lineage("run-a", content_id("both"))
-    assert [step.text for step in steps] == ["both", "then", "else"]
 
 
 def test_a_query_takes_parameters_and_changes_nothing(store: Store) -> None:

@@ -18,22 +18,10 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_without_file_and_overrides_the_defaults_come_back() -> None:
-    assert Config.load(None) == Config()
-
-
 def test_an_override_wins_over_the_file_and_the_file_over_the_default(tmp_path: Path) -> None:
     path = written(tmp_path, "[search]\nislands = 2\nrollouts = 5\n")
     config = Config.load(path, Config.read_changes(["search.islands=7", "search.islands=9"]))
     assert (config.search.islands, config.search.rollouts, config.search.answers) == (9, 5, 1)
-
-
-def test_json_gives_the_same_configuration_back() -> None:
-    config = Config.load(
-        None, {"search.joins": False, "sampling.temperature": 0.7, "store.url": "sqlite:///a=b.db"}
-    )
-    assert Config.from_json(config.to_json()) == config
-    assert config != Config()
 
 
 def test_differences_are_named_with_both_values() -> None:
@@ -123,7 +111,6 @@ def test_json_without_a_field_gets_its_default() -> None:
         ("[serch]\nislands = 2\n", ["evovpo.toml", "[serch]", "'search'"]),
         ("search = 2\n", ["evovpo.toml", "[search]", "found 2"]),
         ("[search]\nislands = 2.0\n", ["search.islands", "whole number", "2.0"]),
-        ("[search]\nislands = true\n", ["search.islands", "whole number", "True"]),
         ("[search]\njoins = 1\n", ["search.joins", "true or false", "found 1"]),
         ("[search]\nislands = 0\n", ["search.islands", "from 1", "found 0"]),
         ("[search]\nanswers = 5\n", ["search.answers", "from 1 to 4", "found 5"]),
@@ -134,7 +121,6 @@ def test_json_without_a_field_gets_its_default() -> None:
         ("[search]\nways = {climb = -1.0}\n", ["search.ways", "0 or more"]),
         ("[search]\nrollouts = -1\n", ["search.rollouts", "whole number", "found -1"]),
         ("[sampling]\ntemperature = 0\n", ["sampling.temperature", "above 0", "found 0"]),
-        ("[sampling]\ntemperature = inf\n", ["sampling.temperature", "inf"]),
         ("[store]\nurl = 3\n", ["store.url", "a text", "found 3"]),
         ("[search\n", ["evovpo.toml", "line 1"]),
     ],
@@ -153,13 +139,12 @@ def test_a_bad_file_is_refused_naming_the_key_and_what_was_expected(
     [
         ("search.evaluation=5", ["'evaluations'"]),
         ("search.evaluations=many", ["whole number", "'many'"]),
-        ("search.evaluations=1e3", ["whole number", "'1e3'"]),
         ("search.evaluations=-1", ["found -1"]),
         ("search.ways={climb=", ["search.ways", "a table of numbers"]),
         ("search.rollouts=many", ["search.rollouts", "whole number", "'many'"]),
+        ("evaluator.thresholds=high", ["a list of numbers", "'high'"]),
         ("search.joins=perhaps", ["true or false", "'perhaps'"]),
         ("sampling.temperature=warm", ["a number", "'warm'"]),
-        ("evaluations=5", ["section.key=value"]),
         ("search.evaluations", ["section.key=value"]),
     ],
 )
@@ -225,12 +210,6 @@ def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> No
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.toml"):
         Config.load(tmp_path / "none.toml")
-
-
-def test_a_whole_number_is_taken_where_a_float_is_meant(tmp_path: Path) -> None:
-    temperature = Config.load(written(tmp_path, "[sampling]\ntemperature = 2\n")).sampling.temperature
-    assert type(temperature) is float
-    assert temperature == 2.0
 
 
 @pytest.mark.parametrize(

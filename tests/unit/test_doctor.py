@@ -16,7 +16,7 @@ from rich.console import Console
 from shell import Shell
 from toy_runs import PROBLEM
 
-from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose, percent
+from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose
 from evovpo.analysis.doctor.sample_figures import (
     Sample,
     best_set,
@@ -27,7 +27,7 @@ from evovpo.analysis.doctor.sample_figures import (
     take_sample,
     weightings,
 )
-from evovpo.analysis.grouping import Floats, group_rewards
+from evovpo.analysis.grouping import group_rewards
 from evovpo.builtin.chain import join_chain
 from evovpo.config import Config
 from evovpo.config_values import toml_value
@@ -38,7 +38,6 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor import (
     SAMPLING,
     DoctorReport,
-    examine_problem,
     examine_run,
     grouping_setting,
     named_problem,
@@ -137,25 +136,14 @@ def test_a_sample_has_the_components_that_a_trainer_sees() -> None:
 # ---------------------------------------------------------------- rank
 
 
-def all_answers(components: int) -> Floats:
-    """Return every vector of zeros and ones: components without any correlation."""
-    return np.array(np.meshgrid(*[[0.0, 1.0]] * components)).reshape(components, -1).T
-
-
-def test_the_effective_rank_counts_components_that_differ() -> None:
-    free = all_answers(3)
-    assert effective_rank(free) == pytest.approx(3)
-    assert effective_rank(free[:, [0, 0, 0]]) == pytest.approx(1)
-    assert effective_rank(free[:, [0, 0, 1, 1, 2, 2]]) == pytest.approx(3)
-    assert effective_rank(free[:, :1]) == pytest.approx(1)
-    assert effective_rank(np.column_stack([free, np.ones(8), np.zeros(8)])) == pytest.approx(3)
-    assert effective_rank(np.ones((5, 3))) == 0
-
-
 def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> None:
     answers = np.random.default_rng(2).random((50, 6)) @ np.random.default_rng(3).random((6, 6))
     values = np.linalg.eigvalsh(np.corrcoef(answers, rowvar=False))
-    assert effective_rank(answers) == pytest.approx(values.sum() ** 2 / (values**2).sum())
+    wanted = pytest.approx(values.sum() ** 2 / (values**2).sum())
+    assert effective_rank(answers) == wanted
+    assert effective_rank(np.column_stack([answers, np.ones(50), np.zeros(50)])) == wanted
+    assert effective_rank(answers[:, [0, 0, 0]]) == pytest.approx(1)
+    assert effective_rank(np.ones((5, 3))) == 0
 
 
 # ---------------------------------------------------------------- set scores
@@ -368,13 +356,6 @@ def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_ver
     ]
 
 
-@pytest.mark.parametrize(
-    ("share", "text"), [(0.0, "0 %"), (0.002, "under 1 %"), (0.02, "2 %"), (1.0, "100 %")]
-)
-def test_only_nothing_is_written_as_0_percent(share: float, text: str) -> None:
-    assert percent(share) == text
-
-
 # ---------------------------------------------------------------- what a user sees
 
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
@@ -427,12 +408,6 @@ def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> N
     )
     for part in ("effective rank", "mean correlation", "headroom", "always as row-1", "one chain"):
         assert part in text
-
-
-def test_the_newest_run_of_a_problem_is_taken_and_none_is_made(store: Store, problem: Problem) -> None:
-    report = examine_problem(store, problem, Config.load(None, {"proposer.name": "scripted"}))
-    assert report.run.id == "first"
-    assert len(store.runs()) == 1
 
 
 def test_a_grouping_in_the_folder_is_what_the_doctor_looks_at(store: Store, problem: Problem) -> None:

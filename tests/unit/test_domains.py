@@ -1,7 +1,6 @@
 """The one way to open a domain: prompts, and rewards of completions as text."""
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from evovpo.builtin.chain import END, END_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.measure import JudgedAnswer, measure, without_repeats
 from trainer.domains import Domain, open_domain
-from trainer.domains.maze.generator import NEIGHBOURS, Maze, generate_maze
+from trainer.domains.maze.generator import generate_maze
 from trainer.domains.maze.maze_family import FIRST_CELL_ID, route_ids, route_rewards
 
 OWN = """
@@ -27,6 +26,11 @@ def reward_vectors(completions, wanted, **columns):
                      [[sum(w.count(v) for v in "aeiou") / len(w), float(len(w) <= int(most))] for w in words])
     return found
 """
+
+CELLS = [63, 54, 45, 36, 27, 18, 19, 20, 21, 22, 13, 14, 15, 6, 7, 8]
+"""A shortest way through the first maze of a training."""
+WRITTEN = "".join(f"⟦{cell // 9}{cell % 9}⟧" for cell in CELLS)
+REWARDS = route_rewards(generate_maze("train-0-0"), "UUUUUURRRRURRURR")
 
 
 @pytest.fixture
@@ -42,59 +46,30 @@ def vectors(domain: Domain, *completions: object) -> list[list[list[float]] | No
     return [None if one is None else one.tolist() for one in found]
 
 
-def shortest(maze: Maze) -> list[int]:
-    """Return the cells of a shortest way to the exit."""
-    before = {maze.start: -1}
-    queue = [maze.start]
-    for cell in queue:
-        for near in NEIGHBOURS[cell]:
-            if near not in before and maze.grid[near] != "#":
-                before[near] = cell
-                queue.append(near)
-    way = [maze.exit]
-    while before[way[-1]] >= 0:
-        way.append(before[way[-1]])
-    return way[-2::-1]
-
-
-def written(maze: Maze) -> str:
-    return "".join(f"⟦{cell // 9}{cell % 9}⟧" for cell in shortest(maze))
-
-
 def test_mazes_are_prompts_and_routes_are_judged_as_text() -> None:
     with open_domain("maze", answers=3, tasks=2) as domain:
-        maze = generate_maze("train-0-0")
         assert domain.components == ("completion", "gold", "diamond", "lava-avoidance")
         assert (domain.name, domain.answers, len(domain.prompts)) == ("maze", 3, 2)
         assert domain.prompts[0]["prompt"].startswith("⟦m3⟧")
         assert domain.start_model is not None
-        (chain,) = domain.judge([written(maze) + SEPARATOR + written(maze) + END], domain.prompts[:1])
-    expected = route_rewards(maze, walk_of(maze))
-    assert [answer.rewards for answer in chain] == [expected, expected, (0.0,) * 4]
+        (chain,) = domain.judge([WRITTEN + SEPARATOR + WRITTEN + END], domain.prompts[:1])
+    assert [answer.rewards for answer in chain] == [REWARDS, REWARDS, (0.0,) * 4]
     assert [answer.reason for answer in without_repeats(chain)] == ["", "repeats answer 1", "missing"]
-
-
-def walk_of(maze: Maze) -> str:
-    moves = {9: "D", -9: "U", 1: "R", -1: "L"}
-    cells = [maze.start, *shortest(maze)]
-    return "".join(moves[after - before] for before, after in pairwise(cells))
 
 
 def test_a_repeated_route_is_a_row_of_zeros_and_so_is_foreign_text() -> None:
     domain = open_domain("maze-conflict", answers=2, tasks=1)
-    maze = generate_maze("train-0-0")
-    rewards = list(route_rewards(maze, walk_of(maze))[1:3])
-    twice, foreign = vectors(domain, written(maze) + SEPARATOR + written(maze), "UP, DOWN and <b>RIGHT</b>")
+    rewards = list(REWARDS[1:3])
+    twice, foreign = vectors(domain, WRITTEN + SEPARATOR + WRITTEN, "UP, DOWN and <b>RIGHT</b>")
     assert twice == [rewards, [0.0, 0.0]]
     assert foreign == [[0.0, 0.0]] * 2
 
 
 def test_the_reward_function_of_a_trainer_reads_the_tokens() -> None:
     domain = open_domain("maze", answers=2, tasks=1)
-    maze = generate_maze("train-0-0")
-    ids = [*route_ids(shortest(maze)), SEPARATOR_ID, FIRST_CELL_ID, END_ID]
+    ids = [*route_ids(CELLS), SEPARATOR_ID, FIRST_CELL_ID, END_ID]
     (found,) = domain.score(["x"], ["lost on the way"], [ids], task=[0], trainer_state=None)
-    assert found.tolist() == [list(route_rewards(maze, walk_of(maze))), [0.0] * 4]
+    assert found.tolist() == [list(REWARDS), [0.0] * 4]
 
 
 def test_programs_for_strings_are_run() -> None:

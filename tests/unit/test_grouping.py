@@ -14,7 +14,6 @@ from evovpo.analysis.grouping import (
     behavioural_groups,
     component_names,
     correlations,
-    group_rewards,
     grouped,
 )
 from evovpo.errors import ProblemError
@@ -143,17 +142,8 @@ def test_a_component_is_the_mean_of_its_group(tmp_path: Path) -> None:
     assert grouped(two, [1, 0, 0.25, 0.5]).tolist() == [0.5, 0.25]
 
 
-def test_without_groups_rewards_stay_as_they_are(tmp_path: Path) -> None:
-    assert grouped(problem((), tmp_path), [[1, 0, 0.25, 0.5]]).tolist() == [[1, 0, 0.25, 0.5]]
-
-
 def test_the_name_of_a_large_group_is_short(tmp_path: Path) -> None:
     assert component_names(problem(((0, 1, 3), (2,)), tmp_path)) == ("row-1+2 more", "row-3")
-
-
-def test_copies_in_one_group_are_the_component_itself() -> None:
-    answers = columns("0110", "0110", "1100")
-    assert (group_rewards(answers, ((0, 1), (2,))) == answers[:, [0, 2]]).all()
 
 
 # ---------------------------------------------------------------- likeness
@@ -170,17 +160,6 @@ def test_correlations_are_those_of_numpy_and_none_for_a_constant() -> None:
 
 
 # ---------------------------------------------------------------- groups by behaviour
-
-
-def test_components_that_pass_on_the_same_answers_are_a_group() -> None:
-    first, second = "1111110000000", "0000001111100"
-    assert behavioural_groups(columns(first, second, first, second, first)) == ((0, 2, 4), (1, 3))
-
-
-def test_components_less_alike_than_asked_stay_apart() -> None:
-    a, b = "11111000000", "11111100000"  # correlation 5/6
-    assert behavioural_groups(columns(a, b)) == ((0,), (1,))
-    assert behavioural_groups(columns(a, b), alike=0.8) == ((0, 1),)
 
 
 def test_components_that_moved_in_a_few_answers_only_are_not_taken_for_alike() -> None:

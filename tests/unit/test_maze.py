@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from trainer.domains.maze.generator import CELLS, MAX_BUDGET, MOVES, SIZE, Maze, distances, generate_maze
-from trainer.domains.maze.maze_family import route_rewards, walk
+from trainer.domains.maze.maze_family import route_rewards
 
 MAZES = [generate_maze(f"test-{number}") for number in range(60)]
 
@@ -129,18 +129,6 @@ def test_no_route_within_the_budget_takes_gold_and_diamonds() -> None:
         assert (True, True) not in ends
 
 
-@pytest.mark.parametrize("blocked", ["#", "#L"])
-def test_distances_agree_with_slow_relaxation(blocked: str) -> None:
-    maze = MAZES[0]
-    found = distances(maze.grid, maze.start, blocked)
-    for cell in range(0, CELLS, 4):
-        if maze.grid[cell] not in blocked:
-            slow = slow_distance(maze, maze.start, cell, blocked)
-            assert found[cell] == (-1 if slow == float("inf") else slow)
-        else:
-            assert found[cell] == -1
-
-
 # ---------------------------------------------------------------- rewards
 
 
@@ -182,13 +170,3 @@ def test_rewards_agree_with_the_slow_version() -> None:
         assert route_rewards(maze, moves) == pytest.approx(expected)
         arrived += expected[0] == 1
     assert arrived > 50
-
-
-def test_a_walk_is_cut_at_the_exit_and_repeats_the_cell_of_a_blocked_step() -> None:
-    found = walk(BY_HAND, "D" + 8 * "R" + 8 * "D" + "LL")
-    assert found.reached_exit
-    assert found.moves == "D" + 8 * "R" + 8 * "D"
-    assert found.visited[:3] == (0, 0, 1)
-    assert found.visited[-1] == 80
-    assert len(found.visited) == len(found.moves) + 1
-    assert not walk(BY_HAND, "RRR").reached_exit

@@ -20,7 +20,7 @@ from trainer.domains.maze.maze_family import (
 )
 from trainer.domains.maze.search import search_mazes, solved_after
 from trainer.domains.task_search import Searched, TaskSearch, search_row
-from trainer.recipes.maze.parents import draw_child, sample_block
+from trainer.recipes.maze.parents import draw_child
 from trainer.recipes.maze.routes import draw_route
 
 MAZE = generate_maze("test-0-1")
@@ -56,12 +56,6 @@ def test_children_differ_from_their_parents_and_may_be_worth_as_much() -> None:
     least = sum(route_rewards(MAZE, moves))
     assert any(sum(route_rewards(MAZE, route)) >= least for route in found)
     assert sum(child != parent for child in children) > 20
-
-
-def test_blocks_of_children_are_the_same_for_a_seed() -> None:
-    first, again = (sample_block(3, 0, 24) for _ in range(2))
-    assert first == again
-    assert len(first) == 24
 
 
 def test_a_row_holds_the_figures_of_the_first_routes_by_hand() -> None:

@@ -66,16 +66,6 @@ def test_figures_equal_a_count_over_all_orders_of_the_chains() -> None:
         assert found.pair_at_k([k]) == pytest.approx(np.mean(pairs), abs=0.04)
 
 
-def test_pairs_that_are_right_together_by_hand() -> None:
-    # A and B are right together, BEST alone, A with itself never.
-    singles = measure([[A], [B], [NOTHING], [A]])
-    # Of the six pairs of answers two are A with B; of the four sets of three, three hold both.
-    assert singles.pair_at_k([1, 2, 3, 4]) == pytest.approx([0, 2 / 6, 3 / 4, 1], abs=0.04)
-    assert measure([[A, B], [NOTHING, NOTHING]]).pair_at_k([1, 2, 4]) == pytest.approx([0, 0.5, 1], abs=0.04)
-    assert measure([[BEST], [NOTHING]]).pair_at_k([1, 2]) == pytest.approx([0.5, 1.0], abs=0.04)
-    assert measure([[A], [A]]).pair_at_k([1, 2]).tolist() == [0.0, 0.0]
-
-
 def test_the_expected_best_of_the_figures_by_k_is_that_of_fixed_weightings() -> None:
     # E max(w, 1 - w) of a uniform w is 3/4, and one answer gets 1/2.
     found = measure([[A], [B]]).by_k([1, 2])

@@ -104,12 +104,6 @@ def test_the_transform_shares_every_subset_s_maximum_among_its_members(
     assert max_at_k(scores, k) == pytest.approx(slow, abs=1e-9)
 
 
-def test_the_transform_works_along_the_first_axis() -> None:
-    scores = rng(8).random((5, 4))
-    columns = np.stack([max_at_k(column, 3) for column in scores.T], axis=1)
-    assert max_at_k(scores, 3) == pytest.approx(columns)
-
-
 @pytest.mark.parametrize("k", [0, 4])
 def test_a_budget_outside_the_group_is_refused(k: int) -> None:
     with pytest.raises(ConfigError, match=f"expected k from 1 to 3, found {k}"):

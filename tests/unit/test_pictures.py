@@ -99,14 +99,9 @@ def test_nothing_to_draw_is_an_error(tmp_path: Path) -> None:
         write_training(tmp_path / "a.png", {"loss": [StepCurve("vpo", [], [])]}, title="", note="")
 
 
-def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(EvovpoError, match=r"gone/a\.png: the picture cannot be written \(No such file"):
-        before_after(tmp_path / "gone" / "a.png")
-
-
 def test_a_picture_that_fails_leaves_the_old_one_and_no_rest(tmp_path: Path) -> None:
     target = tmp_path / "a.png"
     target.mkdir()
-    with pytest.raises(EvovpoError, match="cannot be written"):
+    with pytest.raises(EvovpoError, match=r"a\.png: the picture cannot be written \("):
         before_after(target)
     assert list(tmp_path.iterdir()) == [target]

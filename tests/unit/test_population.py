@@ -112,17 +112,6 @@ def test_a_front_is_what_a_slow_version_says(rows: list[tuple[float, ...]], capa
     assert island.front == slow
 
 
-def test_an_empty_island_has_an_empty_front() -> None:
-    assert (Island(0, 3).members, Island(0, 3).front) == ([], [])
-
-
-def test_of_equal_rewards_the_newest_stays_whatever_its_length() -> None:
-    old, longer = member("b", (1, 0), 0), member("cc", (1, 0), 1)
-    island = filled([old])
-    assert island.insert(longer) is InsertionStatus.KEPT
-    assert island.members == [longer]
-
-
 def test_a_program_that_failed_does_not_take_the_place_of_one_that_ran() -> None:
     ran, failed = member("a", (0, 0), 0), dataclasses.replace(member("b", (0, 0), 1), is_ok=False)
     island = filled([ran])
@@ -208,18 +197,6 @@ def test_a_program_without_the_number_of_an_axis_is_in_its_first_cell_and_widens
 
 
 # The population
-
-
-def test_a_cell_keeps_its_best_program_of_equals_the_newest() -> None:
-    people = Population(with_axis("reward:left", (0.5,)), 1, 10)
-    first = insert(people, "first", (0.1, 0.3))
-    worse = insert(people, "worse", (0.2, 0.1))
-    assert people.cells == {(0,): first}
-    equal = insert(people, "equal", (0.2, 0.2))
-    assert people.cells == {(0,): equal}
-    other = insert(people, "other", (0.6, 0.0))
-    assert people.cells == {(0,): equal, (1,): other}
-    assert worse in people.islands[0].members
 
 
 @given(numbers)

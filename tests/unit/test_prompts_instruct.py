@@ -34,7 +34,7 @@ from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.program_text import fenced
 from evovpo.prompts.replies import delimiter
 from evovpo.prompts.request import Answer, Attempt, PromptRequest
-from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Status
+from evovpo.types import Message, Problem, Program, PromptKind, Status
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "prompts"
 FORMATS: dict[str, RewriteFormat | DiffFormat] = {"rewrite": RewriteFormat(), "diff": DiffFormat()}
@@ -113,14 +113,6 @@ def test_feedback_is_capped_in_its_middle() -> None:
     assert quoted == "begin" + "x" * 495 + "\n[... 3508 characters left out ...]\n" + "x" * 997 + "end"
 
 
-def test_a_failed_row_is_shown_with_what_came_and_what_was_expected() -> None:
-    problem, request = REQUESTS["example_mutate"]
-    text = user_text(RewriteFormat(), problem, request)
-    assert "row-1: solve('Lovelace, Ada') gave 'LOVELACE, ADA', expected 'Ada Lovelace'" in text
-    assert "row-2: solve('Turing, Alan') gave nothing that was kept, expected 'Alan Turing'" in text
-    assert "solve('Plato') gave" not in text
-
-
 def test_only_the_rows_asked_for_are_shown() -> None:
     text = user_text(RewriteFormat(), PROBLEM, PromptRequest(1, rows=(4,)))
     assert "solve('Sappho') == 'SAPPHO'" in text
@@ -147,16 +139,6 @@ def test_attempts_are_shown_on_one_line_of_reason_and_capped() -> None:
     )
     assert "Earlier answer 1 came to nothing: Traceback: ''' boom\n```text\n" + "y" * 200 + "\n" in text
     assert "300 characters left out" in text
-
-
-def test_without_an_entry_no_function_is_asked_for() -> None:
-    assert "Define the function" not in user_text(RewriteFormat(), EVALUATED, PromptRequest(1))
-    assert "Define the function `solve(x)`" in user_text(RewriteFormat(), SCORED, PromptRequest(1))
-
-
-def test_any_program_can_be_shown_as_text() -> None:
-    program = Program("import this\n")
-    assert all(made_by.can_show(SCORED, program, role) for made_by in FORMATS.values() for role in ParentRole)
 
 
 @given(st.text(st.sampled_from("`\nab")), st.sampled_from(["", "python"]))
@@ -228,10 +210,6 @@ def test_a_program_that_is_too_long_is_refused() -> None:
     assert answer.reason == "the program has 42023 characters; at most 40000 are allowed"
 
 
-def test_text_that_is_no_unicode_is_refused() -> None:
-    assert "lone surrogates" in only(TEXT, "```\n\ud800\n```").reason
-
-
 # Chains
 
 
@@ -276,13 +254,6 @@ def test_a_delimiter_within_a_program_is_part_of_it() -> None:
     program = f'def solve(x):\n    """\n{delimiter(2)}\n"""\n'
     answers = read(SCORED, chain(program, TWO), 2)
     assert [answer.program for answer in answers] == [Program(program), Program(TWO)]
-
-
-def test_there_are_always_as_many_slots_as_answers_were_asked_for() -> None:
-    for made_by in FORMATS.values():
-        for text in ("", " \n", "x", chain(ONE, TWO), "```", "=== ANSWER 1 ===", "<<<<<<< SEARCH"):
-            for count in range(4):
-                assert len(made_by.answers(SCORED, rollout(text), count)) == count
 
 
 LINES = st.sampled_from(

@@ -36,7 +36,6 @@ from evovpo.sandbox import Sandbox
 from evovpo.types import Evaluation, ParentRole, Program, Prompt, PromptKind, Tell, content_id
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
-NO_JOINS = CONFIG.changed(joins=False)
 
 
 def seeded(loop: Loop) -> Loop:
@@ -103,15 +102,6 @@ def test_telling_twice_changes_nothing() -> None:
     assert loop.search.tell(tell) == loop.search.tell(other) == []
     assert (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best) == before
     assert loop.search.tickets.open == [(prompt, (0,))]
-
-
-def test_open_tickets_are_those_that_lack_replies_oldest_first() -> None:
-    loop = seeded(Loop(NO_JOINS))
-    first, second, third = loop.ask(), loop.ask(), loop.ask()
-    loop.tell(loop.reply(second, 0, ["x0", "x0"]))
-    for index in range(first.rollouts):
-        loop.tell(loop.reply(first, index, ["x0", "x0"]))
-    assert loop.search.tickets.open == [(second, (1,)), (third, (0, 1))]
 
 
 def test_an_unknown_ticket_is_an_error() -> None:
@@ -303,12 +293,6 @@ def test_migration_copies_a_share_of_each_island_to_the_next_one_in_the_ring(rat
     assert sum(moved) > 0
 
 
-def test_without_migration_islands_stay_apart() -> None:
-    loop, before = three_islands(0.0)
-    loop.ask()
-    assert held(loop) == before
-
-
 def test_a_seed_that_the_format_cannot_show_is_never_a_parent() -> None:
     documented = Program('"""A starting program."""\n\n\ndef solve(name):\n    return name\n')
     problem = dataclasses.replace(HARD, seeds=(documented,))
@@ -335,11 +319,6 @@ def test_the_built_in_format_asks_half_of_its_prompts_from_the_problem_alone_eig
     assert ways["fresh"] / len(asked) == pytest.approx(0.5, abs=0.07)
     assert ways["explore"] / len(asked) == pytest.approx(0.45, abs=0.07)
     assert all((prompt.kind is PromptKind.ROOT) == (prompt.way == "fresh") for prompt in asked)
-
-
-def test_given_rollouts_take_precedence_over_those_of_the_format() -> None:
-    assert seeded(Loop(config(rollouts=3))).ask().rollouts == 3
-    assert seeded(Loop(config(rollouts=None))).ask().rollouts == 8
 
 
 def test_before_the_first_reply_at_most_an_eighth_of_the_budget_is_asked_for() -> None:

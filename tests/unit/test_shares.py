@@ -28,13 +28,6 @@ def test_before_anything_is_learned_shares_are_those_given_but_for_the_least() -
     assert Shares(AT_FIRST).now == pytest.approx(expected)
 
 
-def test_one_gain_by_hand() -> None:
-    # Gain per reply: explore (15 * 0.02 + 1) / 16 = 1.3 / 16, the others 0.3 / 15 = 0.02.
-    worth = {"climb": 0.7 * 0.02, "explore": 0.2 * 1.3 / 16, "combine": 0.1 * 0.02}
-    expected = {name: 0.003 + 0.991 * value / sum(worth.values()) for name, value in worth.items()}
-    assert learned(("explore", 1.0)).now == pytest.approx(expected)
-
-
 def test_what_is_learned_fades_with_every_reply() -> None:
     # After explore's gain and a reply of climb without any: explore 0.99 gains of 0.99 replies.
     worth = {

@@ -96,13 +96,6 @@ def test_a_failure_of_the_sandbox_is_no_zero_and_not_remembered(
     assert found.rewards is not None
 
 
-def test_a_prompt_asks_for_so_many_answers(domain: StringFamily) -> None:
-    task = domain.tasks("test", 1)[0]
-    one, three = (domain.prompt_ids(task, answers) for answers in (1, 3))
-    assert one[1:] == three[1:]
-    assert one[0] != three[0]
-
-
 def prompts_of_a_search(problem: Problem, parent: Program, answers: int) -> Iterator[tuple[int, ...]]:
     """Yield the prompts of a search that knows one program, each with the rows in another order."""
     problem = dataclasses.replace(problem, seeds=(parent,))

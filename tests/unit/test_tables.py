@@ -256,14 +256,6 @@ def test_cells_are_text_unless_the_result_is_none_or_they_are_lists(
     assert json.dumps([arguments, expected]) in map(json.dumps, cases)
 
 
-def test_a_hundred_thousand_rows_become_a_small_problem(tmp_path: Path) -> None:
-    rows = "".join(f"n{number},{number}!\n" for number in range(100_000))
-    folder, said = write_table(written(tmp_path / "big.csv", "a,b\n" + rows), None, folder=tmp_path / "big")
-    problem = load_problem(folder)
-    assert (len(problem.train), len(problem.heldout)) == (16, 200)
-    assert "16 to learn from and 200 held out, of 100000 distinct rows" in said
-
-
 def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,10 +63,8 @@ def test_ten_rows_are_asked_and_their_right_answers_rewarded(name: str, tmp_path
         assert not np.any(domain.reward_vectors(["I do not know."] * 2, domain.prompts[:2])[0])
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ["musique", "eureqa", "toolrl"])
 def test_rows_of_a_parquet_file_or_a_list_are_the_same(name: str, tmp_path: Path) -> None:
-    if name == "livecodebench":
-        pytest.skip("its file is JSON Lines")
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     rows = list(map(FORMATS[name][0], range(10)))

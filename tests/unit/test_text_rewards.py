@@ -40,7 +40,6 @@ MUSIQUE: list[tuple[str, list[int], list[str], tuple[float, ...]]] = [
     (cited(None, "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
     # The first four different citations count.
     (cited("1, 2, 4, 5, 3, 7", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
-    (cited("1, 2, 4, 3, 7", "Eiffel Tower"), TWO, EIFFEL, (1, 0, 1, 1, 1)),
     (cited("1, 1, 1, 1, 1, 3, 7", "Eiffel Tower"), TWO, EIFFEL, (1, 1, 1, 1, 1)),
     # What is no index cites nothing and takes no place.
     (cited("3 7", "Eiffel Tower"), TWO, EIFFEL, (0, 0, 1, 1, 1)),
@@ -57,7 +56,6 @@ MUSIQUE: list[tuple[str, list[int], list[str], tuple[float, ...]]] = [
     (cited("3, 7", "a an the"), TWO, EIFFEL, (1, 1, 1, 1, 0)),
     (cited("3, 7", "1000"), TWO, ["1,000"], (1, 1, 1, 1, 1)),
     (cited("3, 7", "the"), TWO, ["The"], (1, 1, 1, 1, 1)),
-    (cited("3, 7", "anthem"), TWO, ["them"], (1, 1, 1, 1, 0)),
     # Without a readable answer all is 0.
     (cited("3, 7", ""), TWO, EIFFEL, ZEROS),
     ("<support>3, 7</support>", TWO, EIFFEL, ZEROS),
@@ -104,9 +102,7 @@ EUREQA: list[tuple[str, tuple[float, ...]]] = [
     (named("x", "y", "The 32nd European Film Awards"), (0, 0, 1, 0, 0)),
     # A name that normalises to nothing is only right as it stands.
     (named("x", "y", "z", "The_The"), (0, 0, 0, 1, 0)),
-    (named("x", "y", "z", "the_the"), (0, 0, 0, 1, 0)),
     (named("x", "y", "z", "the"), (0, 0, 0, 0, 0)),
-    (named("x", "y", "z", "..."), (0, 0, 0, 0, 0)),
     (named("x", "y", "z", "w", "a"), (0, 0, 0, 0, 1)),
     # Entities may be left out, and stand in any order.
     ("<entity_C>32nd_European_Film_Awards</entity_C><entity_A>Robert_Rodriguez</entity_A>", (1, 0, 1, 0, 0)),
@@ -175,19 +171,15 @@ TOOLRL: list[tuple[str, str, tuple[float, ...]]] = [
     (ONE, NO, (0, 0, 0, 0)),
     (NO, ONE, (0, 0, 0, 0)),
     (reply("") + "<response>No.</response>", NO, (1, 1, 1, 1)),
-    (reply(""), ONE, (0, 0, 0, 0)),
     # Values.
     (argument("3"), argument(3), (1, 1, 1, 1)),
     (argument("three"), argument(3), (1, 1, 1, 0)),
     (argument(True), argument(1), (1, 1, 1, 0)),
-    (argument(True), argument(True), (1, 1, 1, 1)),
-    (argument(3), argument("3"), (1, 1, 1, 1)),
     (argument("the cat"), argument("cat"), (1, 1, 1, 2 / 3)),
     (argument(["a", "b"]), argument(["b", "c"]), (1, 1, 1, 0.5)),
     (argument("b"), argument(["b", "c"]), (1, 1, 1, 2 / 3)),
     (argument([]), argument([]), (1, 1, 1, 1)),
     (argument({"a": 1, "b": 2}), argument({"a": 5}), (1, 1, 1, 2 / 3)),
-    (argument(None), argument(None), (1, 1, 1, 1)),
 ]
 TOOLRL_UNREADABLE = [
     "What a fine day.",

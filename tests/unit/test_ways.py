@@ -200,14 +200,6 @@ def test_explore_takes_the_best_of_the_cell_visited_least_and_counts_the_visit()
     assert scene.population.visits == {(0,): 2, (1,): 2, (2,): 2}
 
 
-def test_explore_visits_all_cells_as_often() -> None:
-    scene = Scene(WITH_LENGTH)
-    for text in ("0.1 0.1 # a", "0.9 0.9 # of middle", "0.3 0.3 # a long program, of a third cell"):
-        scene.add(text)
-    counts = Counter(scene.source(scene.plan(explore, seed)) for seed in range(30))
-    assert set(counts.values()) == {10}
-
-
 def test_without_axes_explore_is_lexicase_selection() -> None:
     scene = Scene(islands=2)
     # The last has the best mean, and is the best at nothing.
