@@ -70,7 +70,7 @@ class SearchConfig(Section):
     notes_interval: Positive | None = None
     """Number of asks between notes that the model writes for later prompts; None disables notes."""
     novelty: Share = 0.0
-    """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 disables it."""
+    """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 is off."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -276,7 +276,7 @@ class StoreConfig(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """SQLite files of the store, existing or not, which no program may read; empty for other databases."""
+        """SQLite files of the store, existing or not, forbidden to programs; empty for other databases."""
         scheme, separator, database = self.url.partition(":///")
         if not (separator and scheme.startswith("sqlite") and database):
             return ()

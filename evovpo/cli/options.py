@@ -75,9 +75,7 @@ ConfigFile = Annotated[
         *("--config", "-c"),
     ),
 ]
-Overrides = Annotated[
-    list[str] | None, option("SECTION.KEY=VALUE", "Change a setting; repeatable.", "--set")
-]
+Overrides = Annotated[list[str] | None, option("SECTION.KEY=VALUE", "Change a setting; repeatable.", "--set")]
 Allow = Annotated[
     list[str] | None,
     option(
