@@ -11,18 +11,18 @@ from evovpo.store import rises
 from evovpo.types import ParseStatus, Status
 
 _MOST = 3
-"""Sentences said; more are not read."""
+"""Maximum number of sentences."""
 _MANY = 1 / 3
-"""Share of requests, answers or programs from which on a failure is worth a sentence."""
+"""Minimum share of requests, answers or programs with a failure that is worth a sentence."""
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
 def advice(view: RunView, store_option: str = "", unread: str = "") -> list[str]:
-    """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
+    """Return up to three sentences of advice, most useful first; none for a solved run.
 
-    `unread` is the beginning of an answer without a program, to quote.
+    `unread` is the beginning of an answer without a program, quoted as an example.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread), _MOST))
