@@ -189,7 +189,7 @@ function graph({ nodes, chosen, choose }) {
   return scrolled;
 }
 
-// Diff of two lists as [mark, item]; in long lists only the ends are compared.
+// Diff of two lists as [mark, item]; very long lists are not compared item by item.
 function differences(a, b) {
   if (a.length * b.length > 4e6) return [...a.map((one) => ["-", one]), ...b.map((one) => ["+", one])];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
