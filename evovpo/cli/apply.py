@@ -116,10 +116,7 @@ def apply(
             f"{len(different)} whose {column!r} said something else and stays"
         )
         if not outcome.solved:
-            say(
-                f"  {doubtful} rows look like none that it got right, or like more that it got wrong: "
-                f"{mark!r} says no"
-            )
+            say(f"  {doubtful} rows do not resemble the training rows that it got right: {mark!r} says no")
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
         say_new_forms(forms, column)

@@ -91,7 +91,7 @@ def batch(
             leave(
                 Exit.CUT_OFF,
                 f"The store failed, and the batch stopped: {progress.status()}.",
-                "All that was judged before is kept; the same command continues from here.",
+                "All judgements so far are stored; the same command continues from here.",
                 f"error: {error}",
             )
         results = read_results(found, store)

@@ -243,7 +243,7 @@ def _ask_about_mean(request: RunRequest) -> None:
     if not typer.confirm(f"Search for the highest {name}?", default=True, err=True):
         say(draft(dict(initial.metrics or ()), problem.evaluator.left_out or ()))
         file = Path(problem.folder or ".", "metrics.toml")
-        leave(Exit.BAD_INPUT, f"Nothing was begun. Change these lines as you want and put them into {file}")
+        leave(Exit.BAD_INPUT, f"Nothing was started. Edit these lines and save them as {file}")
 
 
 def _finish(
@@ -285,7 +285,7 @@ def _finish(
                 more = f"evovpo resume {outcome.run} -n {2 * view.run.evaluations}{where}"
                 say(f"\nNot right on all rows yet, so not to be used. Search on:  {more}")
                 filled = f"evovpo apply {outcome.run} {shlex.join(words)} --anyway{where}"
-                say(f"Fill the table anyway, with a column that says which rows to trust:  {filled}")
+                say(f"Fill the table anyway, with a column that marks rows to trust:  {filled}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
 
@@ -307,7 +307,7 @@ def show_advice(store: Store, view: RunView) -> None:
 
     rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
     if found := advice(view, store_option(store), next((row["text"] for row in rows if row["text"]), "")):
-        say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
+        say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
@@ -324,7 +324,7 @@ def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcom
     except EvovpoError as error:
         if live.run is not None:
             hint = f"evovpo resume {live.run.id}{store_option(store)}"
-            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+            say(f"All judgements so far are stored. After fixing the cause:  {hint}", stderr=True)
             if isinstance(error, (ServerError, StoreError)):
                 leave(Exit.CUT_OFF, f"error: {error}")
         raise

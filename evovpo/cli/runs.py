@@ -184,7 +184,7 @@ def doctor(
                 report = examine_run(store, target)
             else:
                 with live:
-                    live.waiting("looking for runs, or sampling answers")
+                    live.waiting("reading runs or sampling answers")
                     report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
         except KeyboardInterrupt:
             stopped(live, store)
@@ -231,7 +231,7 @@ def import_openevolve(
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
     say(
-        f"  {found.parents_gone} without parent; {found.copies} copies ({found.migrants} migrants), "
+        f"  {found.parents_gone} without their parent; {found.copies} copies ({found.migrants} migrants), "
         f"{len(found.faults)} files left out"
     )
     say(f"  {found.prompts} with their prompt")

@@ -47,13 +47,13 @@ _OF_A_CELL = (
 )
 _ARMS = (
     "Solved: a program has every component at full reward; memorised: that, but not on held-out rows. "
-    "Intervals: 95 % bootstrap intervals in which problems and seeds are drawn anew; with one seed they say "
-    "nothing of others. They rest on the problems for which every seed of the arm has ended. Only here: "
-    "solved by this arm with some seed, and by no other with any."
+    "Intervals: 95 % bootstrap intervals over problems and seeds; with one seed they hold only for this one. "
+    "They use the problems on which every seed of the arm has ended. Only here: solved by this arm with some "
+    "seed, and by no other arm with any."
 )
 _MAPS = (
-    "Below, a row is a reward vector that some program of any run has, the best mean on top. Where two rows "
-    "are light in different columns, joining two programs has something to gain."
+    "Below, each row is a reward vector of some program of any run, sorted by mean. If two rows are light in "
+    "different columns, joining the two programs can gain something."
 )
 
 

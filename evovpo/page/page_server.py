@@ -163,7 +163,7 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        advice = f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
+        advice = f"cannot listen on {host}:{port} ({error.strerror}); give another --port"
         raise ConfigError(advice) from error
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     on_ready(address)  # the socket listens already, so no request is lost

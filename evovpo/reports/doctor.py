@@ -33,8 +33,8 @@ SAMPLING: dict[str, object] = {
 in chains as in VPO training. 240 answers are ten prompts."""
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
-    "E max: expected best reward over random weightings, what VPO pays for; headroom: how far it is above the"
-    " best mean; union: what it would be if each weighting saw one component only."
+    "E max: expected best reward over random weightings, the reward of VPO; headroom: its excess over the"
+    " best mean; union: its value if each weighting had a single component."
 )
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 HEADLINES = {
@@ -174,9 +174,9 @@ def figures_table(diagnosis: Diagnosis) -> Table:
         (
             "components that vary",
             f"{figures.varying} of {len(figures.mean_rewards)}",
-            "the others are the same in all answers",
+            "the other components are the same in all answers",
         ),
-        ("effective rank", f"{figures.rank:.1f}", "in how many different ways answers differ"),
+        ("effective rank", f"{figures.rank:.1f}", "number of independent ways in which answers differ"),
         ("mean correlation", correlation, f"of two components; VPO cannot help from about {COLLINEAR:g}"),
         (
             "answers with any reward",
@@ -185,8 +185,8 @@ def figures_table(diagnosis: Diagnosis) -> Table:
         ),
         ("answers right", percent(figures.right), "every component at 1"),
         ("groups with spread", percent(figures.spread), f"their chains differ in what they earn{flat}"),
-        ("unreadable answers", percent(figures.unreadable), "hold no program, and earn nothing"),
-        ("repeated answers", percent(figures.repeated), "hold a program that was there before"),
+        ("unreadable answers", percent(figures.unreadable), "without a program, and without reward"),
+        ("repeated answers", percent(figures.repeated), "repeat an earlier program"),
     ):
         table.add_row(name, value, text)
     return table

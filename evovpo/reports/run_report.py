@@ -116,7 +116,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
     under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
-    table.add_row("programs run", f"{outcome.executed}; what this store has judged before is not run again")
+    table.add_row("programs run", f"{outcome.executed}; programs already judged in this store are not rerun")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
@@ -145,7 +145,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     origin = Config.from_json(run.config_json).run
     if origin.origin:
         begun = counted(len(origin.programs), "program")
-        head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
+        head.append(f"\nadditional starting programs from run {origin.origin}: {begun}")
     for part, later in pairwise(view.parts):
         before, now = (Config.from_json(one.config_json) for one in (part, later))
         changes = before.differences(now).items()
