@@ -1,4 +1,4 @@
-"""The configuration of a run: one typed tree, checked, stored with each run and read back."""
+"""The configuration of a run: a typed, validated tree, stored with each run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from evovpo.config_tree import LARGEST, AboveZero, Count, NotNegative, Positive,
 from evovpo.errors import ConfigError
 
 WayName = Literal["climb", "specialist", "explore", "combine", "repair", "fresh"]
-"""The ways to ask, in `evovpo/search/ways.py`."""
+"""Ways to ask, defined in `evovpo/search/ways.py`."""
 StrategyName = Literal["islands", "iid", "best-of-n"]
 GONE_STRATEGIES = ("sequential", "beam", "puct")
 """Strategies of earlier versions; their runs continue with islands."""
@@ -18,9 +18,9 @@ _GONE_VALUES = {
     ("prompt", "style", "formula"): "auto",
     **{("search", "strategy", name): "islands" for name in GONE_STRATEGIES},
 }
-"""Section, key and value of earlier versions -> the value of today."""
+"""Section, key and value of earlier versions -> present value."""
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
-"""Names of the isolation levels, weakest first; the sandbox's own list, without importing it."""
+"""Isolation levels, weakest first; repeats the sandbox's list so as not to import it."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
 
@@ -44,39 +44,39 @@ class SearchConfig(Section):
         "novelty_cosine": "novelty is judged by text: search.novelty",
     }
     evaluations: Positive = 1000
-    """Programs to propose; raise it for a hard problem."""
+    """Number of programs to propose; raise it for a hard problem."""
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Initial shares of the ways to ask, such as {climb=0.8, fresh=0.2}; empty for the defaults."""
+    """Initial shares of the ways to ask, such as {climb=0.8, fresh=0.2}; empty uses the defaults."""
     learns_ways: bool = True
-    """Use the ways to ask that improved most recently more often; off keeps the shares, for comparisons."""
+    """Prefer the ways to ask that recently improved programs; off keeps the shares, for comparisons."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
-    """Number of sub-populations; more keep more diversity in a long run."""
+    """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
     """Programs kept per island; raise it for problems with many objectives."""
     migration_interval: Positive = 50
     """Asks of an island between migrations; lower it to spread good programs sooner."""
     migration_rate: Share = 0.1
-    """Share of an island's programs copied to the next island at each migration; 0 for no migration."""
+    """Share of an island's programs copied to the next island at each migration; 0 disables migration."""
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
     """G, completions per prompt; None: 8 for the built-in model and `loop`, else 1."""
     answers: Annotated[int, Field(ge=1, le=4)] = 1
-    """M, answers per completion; 3 for a run to train on with VPO, 1 solves more problems."""
+    """M, answers per completion; 3 for training with VPO, 1 solves more problems."""
     joins: bool = True
-    """Join two complementary programs with a condition; switch off to measure the model alone."""
+    """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Failed answers to the same parent that a prompt may show; 0 saves prompt tokens."""
+    """Maximum number of failed answers to the same parent in a prompt; 0 saves prompt tokens."""
     notes_interval: Positive | None = None
-    """Asks between two in which the model writes notes for later prompts; None for no notes."""
+    """Number of asks between notes that the model writes for later prompts; None disables notes."""
     novelty: Share = 0.0
-    """Minimum text distance to the island's programs; above 0 if evaluations are expensive, 0 is off."""
+    """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 is off."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
-    """Mean reward (or combined_score, where the evaluator gives one) to stop at."""
+    """Mean reward (or combined_score, if the evaluator returns one) at which to stop."""
     in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
-    """Concurrent asks; 1 makes a run reproducible, more keep a server busy."""
+    """Number of concurrent asks; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
     """Stop at the first program that passes every training row; off to use the whole budget."""
 
@@ -96,10 +96,10 @@ class SearchConfig(Section):
 
 
 class SamplingConfig(Section):
-    """How completions are sampled."""
+    """Sampling of completions."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; the trainer must use the same, so change it for both."""
+    """Sampling temperature; change it together with the trainer's, which must be equal."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
@@ -117,51 +117,51 @@ class ProposerConfig(Section):
     }
 
     name: Literal["local", "openai", "random", "scripted", "imported", "own"] = "local"
-    """A model in this process, one behind an OpenAI-compatible server, or random programs as a baseline."""
+    """local: a model in this process; openai: one behind a server; random: random programs, a baseline."""
     model: str | None = None
-    """Folder of your own model, None for the built-in one; for a server, the model's name there."""
+    """Folder of your own model, or the model's name on a server; None for the built-in model."""
     policy: Annotated[
         str, Field(pattern=r"^(start|served|\d+)$"), "start, served or the number of a policy version"
     ] = "start"
-    """Policy version to sample from: start (the model itself), served (the latest published) or a number."""
+    """Policy version to sample from: start (the model itself), served (the latest published), or a number."""
     base_url: str | None = None
-    """URL of the server's API, for vLLM http://HOST:PORT/v1; its key is read from OPENAI_API_KEY."""
+    """URL of the server's API, http://HOST:PORT/v1 for vLLM; the key is read from OPENAI_API_KEY."""
     endpoint: Literal["auto", "chat", "completions"] = "auto"
-    """Server endpoint: chat, completions (plain text), or auto: chat for prompts with a system message."""
+    """Server endpoint: chat, completions (plain text), or auto (chat for prompts with a system message)."""
     timeout_seconds: AboveZero = 120.0
     """Timeout of a request; raise it for a slow or large model."""
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
-    """Number of times to send a request that fails or whose answer is unusable."""
+    """Maximum attempts for a request that fails or returns an unusable answer."""
     patience_seconds: NotNegative = 3600.0
-    """How long to wait for a busy or failing server; raise it for runs over night, 0 ends the run at once."""
+    """Maximum wait for a busy or failing server; raise it for runs overnight, 0 ends the run at once."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
-    """Requests that a server has at a time; lower it for one that answers 429."""
+    """Maximum concurrent requests to a server; lower it for a server that answers 429."""
     tolerance: AboveZero = 1e-4
-    """Accepted difference between server's and trainer's log-probabilities; 0.2 for bfloat16."""
+    """Maximum difference of log-probabilities between server and trainer; 0.2 for bfloat16."""
 
 
 class ModelConfig(Section):
-    """One model behind a server: address, sampling, price."""
+    """A model behind a server: address, sampling and price."""
 
     @classmethod
     def section(cls) -> str:
-        """Return the name of the tuple of all models."""
+        """Return `models`, the name of the list of models."""
         return "models"
 
     name: str = ""
-    """The name that its server knows."""
+    """Name of the model on its server."""
     base_url: str | None = None
     """URL of its server's API; None for proposer.base_url."""
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable with the API key of its server."""
     weight: AboveZero = 1.0
-    """Share of the asks that it gets, relative to the others."""
+    """Relative share of the asks that this model gets."""
     temperature: AboveZero | None = None
     """Sampling temperature; None for sampling.temperature."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None for sampling.max_tokens."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Nucleus sampling; replies sampled with less than 1 cannot be trained on."""
+    """Nucleus sampling; replies sampled below 1 cannot be trained on."""
     price_in: NotNegative = 0.0
     """Price of a million prompt tokens, in any currency."""
     price_out: NotNegative = 0.0
@@ -177,48 +177,48 @@ class ModelConfig(Section):
 
     @property
     def has_price(self) -> bool:
-        """True if its requests cost something."""
+        """True if requests to this model cost money."""
         return self.price_in > 0 or self.price_out > 0
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return what a request cost, or None without a price or where the server does not count."""
+        """Return the cost of a request, or None without a price or token counts."""
         if not self.has_price or prompt_tokens is None or completion_tokens is None:
             return None
         return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
 
 
 class BudgetConfig(Section):
-    """Spending limits on requests to servers; a run stops when one is reached."""
+    """Spending limits for model servers; a run stops at the first limit reached."""
 
     tokens: Positive | None = None
-    """Maximum prompt and completion tokens of a run."""
+    """Maximum number of prompt and completion tokens of a run."""
     money: Annotated[float, Field(gt=0.0, le=1e12)] | None = None
     """Maximum cost in the currency of the prices in [[models]]."""
 
 
 class SandboxConfig(Section):
-    """How untrusted programs are run."""
+    """Isolation and execution of untrusted programs."""
 
     minimum_level: SandboxLevel = "landlock+seccomp"
-    """Weakest isolation accepted: raise it where programs must not even see that a file exists, lower it
-    where the machine offers less and the programs are trusted that far (docs/sandbox.md).
+    """Minimum isolation: raise it to hide even the existence of files, lower it for trusted programs on a
+    machine that offers less (docs/sandbox.md).
     """
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Programs run in parallel; None: one per core, fewer leave cores for the model."""
+    """Number of programs run in parallel; None: one per core, lower it to leave cores for the model."""
     executor: Annotated[str, Field(pattern=r"^(local|ray|ray://.*)$"), "local, ray or ray://HOST:PORT"] = (
         "local"
     )
-    """Where programs run: local, ray (a cluster here, or that of RAY_ADDRESS) or ray://HOST:PORT; for suites
-    too large for one machine.
+    """Where programs run: local, ray (a local cluster, or that of RAY_ADDRESS) or ray://HOST:PORT; use Ray
+    for suites too large for one machine.
     """
     resources: dict[str, NotNegative] = Field(default={})
-    """Ray resources per task, such as {num_cpus = 2, num_gpus = 0.5, memory = 4e9}, or custom ones; for
-    evaluations that need more than a core, a GPU, or a certain machine. Memory is in bytes.
+    """Ray resources per task, such as {num_cpus = 2, num_gpus = 0.5, memory = 4e9}, memory in bytes, or
+    custom ones; for evaluations that need several cores, a GPU, or a certain machine.
     """
 
 
 class EvaluatorConfig(Section):
-    """Settings of evaluators in OpenEvolve's format, which import the candidate themselves."""
+    """Evaluators in OpenEvolve's format, which import the candidate themselves."""
 
     gone: ClassVar[Mapping[str, str]] = {
         "cascade": "leave evaluator.thresholds empty to run evaluate alone",
@@ -226,29 +226,29 @@ class EvaluatorConfig(Section):
     }
 
     mode: Literal["whole", "proxy"] = "whole"
-    """whole: evaluator and candidate share a sandboxed process; proxy: the candidate is apart, for trust."""
+    """whole: evaluator and candidate share a process; proxy: separate processes, for trusted results."""
     metrics: str | None = None
-    """TOML file that maps metrics to objectives; None for metrics.toml next to the evaluator, if any."""
+    """TOML file that maps metrics to objectives; None uses metrics.toml next to the evaluator, if present."""
     initial_program: str | None = None
-    """File or folder of the initial program; None for the usual name in the project."""
+    """File or folder of the initial program; None uses the standard name in the project."""
     allow: tuple[str, ...] = ()
-    """What the evaluator may have: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu, cwd=FOLDER,
-    sandbox=off (docs/sandbox.md); for evaluators that need it and are trusted that far.
+    """Permissions of a trusted evaluator: env=NAME, read=PATH, write=PATH, path=FOLDER, network, gpu,
+    cwd=FOLDER, sandbox=off (docs/sandbox.md).
     """
     timeout_seconds: AboveZero = 300.0
-    """Timeout of an evaluation with all its stages; lower it if many programs loop forever."""
+    """Timeout of an evaluation over all stages; lower it if many programs loop forever."""
     memory_mb: Annotated[int, Field(ge=64, le=LARGEST)] = 4096
-    """Address space of an evaluation in MiB; raise it for large data or models."""
+    """Maximum address space of an evaluation in MiB; raise it for large data or models."""
     processes: Annotated[int, Field(ge=1, le=65_536)] = 64
-    """Processes and threads of one evaluation; raise it for evaluators that start many."""
+    """Maximum processes and threads of an evaluation; raise it for evaluators that start many."""
     thresholds: tuple[float, ...] = (0.5, 0.75, 0.9)
-    """Scores at which the next stages run; lower them if good programs stop early, empty for no stages."""
+    """Minimum scores to enter the next stage; lower them if good programs stop early, empty: no stages."""
     arguments: dict[str, Any] = Field(default={})
-    """Arguments that evaluate() is given by name, for evaluators that take others than the program's path."""
+    """Keyword arguments of evaluate(), for evaluators that need more than the program's path."""
     judges: dict[str, Any] = Field(default={})
-    """Models that score programs too (OpenEvolve's `use_llm_feedback`)."""
+    """Models that also score programs (OpenEvolve's `use_llm_feedback`)."""
     artifacts: bool = True
-    """Show evaluators' artifacts in prompts; off if they give answers away."""
+    """Show evaluators' artifacts in prompts; off if they reveal answers."""
 
 
 class PromptConfig(Section):
@@ -259,13 +259,13 @@ class PromptConfig(Section):
     )
 
     style: Literal["auto", "alignment", "rewrite", "diff"] = "auto"
-    """alignment: the built-in model's; rewrite: whole programs; diff: edits; auto: what fits."""
+    """alignment: the built-in model's format; rewrite: whole programs; diff: edits; auto chooses."""
     templates: str | None = None
-    """Folder with your own templates, which replace the package's templates of the same name."""
+    """Folder of templates that replace the package's templates of the same name."""
     openevolve: dict[str, Any] | None = None
-    """`prompt` section of an OpenEvolve configuration whose templates make the prompts; None for ours."""
+    """`prompt` section of an OpenEvolve configuration to make prompts with; None uses our templates."""
     enforce_blocks: bool = True
-    """Allow changes only inside EVOLVE-BLOCKs, if a program has them."""
+    """Allow changes only inside EVOLVE-BLOCKs, if present."""
 
 
 class StoreConfig(Section):
@@ -276,7 +276,7 @@ class StoreConfig(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """SQLite files of the store, there or not, which no program may read; none of another database."""
+        """SQLite files of the store, existing or not, forbidden to programs; empty for other databases."""
         scheme, separator, database = self.url.partition(":///")
         if not (separator and scheme.startswith("sqlite") and database):
             return ()
@@ -291,15 +291,15 @@ class RunConfig(Section):
         "archipelago": "a search is one process: raise search.in_flight and sandbox.workers for more speed"
     }
     seed: Count = 0
-    """Source of all randomness; change it for an independent repetition."""
+    """Random seed; change it for an independent repetition."""
     origin: str | None = None
-    """Run whose best programs are additional starting programs (--from)."""
+    """Run whose best programs are used as additional starting programs (--from)."""
     programs: tuple[str, ...] = ()
-    """Ids of those programs; chosen when the run starts."""
+    """Ids of these programs; set at the start of the run."""
 
 
 class Config(Tree):
-    """The whole configuration, resolved and checked."""
+    """The whole configuration, resolved and validated."""
 
     search: SearchConfig = SearchConfig()
     sampling: SamplingConfig = SamplingConfig()
@@ -311,11 +311,11 @@ class Config(Tree):
     run: RunConfig = RunConfig()
     budget: BudgetConfig = BudgetConfig()
     models: tuple[ModelConfig, ...] = ()
-    """Several models, or one that needs more settings than proposer.model."""
+    """Several models, or a model with more settings than proposer.model."""
 
     @classmethod
     def of_today(cls, data: Any) -> Any:
-        """Return stored settings without what older versions had and this one has not."""
+        """Return stored settings without those that only older versions had."""
         for (section, key, value), today in _GONE_VALUES.items():
             part = data.get(section) if isinstance(data, dict) else None
             if isinstance(part, dict) and part.get(key) == value:

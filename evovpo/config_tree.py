@@ -1,7 +1,7 @@
-"""Base classes of configurations: a tree of checked sections, read from TOML, changes and stored JSON.
+"""Base classes of configurations: a tree of validated sections, read from TOML, changes and stored JSON.
 
-A setting is one field: its type says which values it may have, the sentence below it what it is and who would
-change it. Values are checked when a section is built.
+A setting is a field whose type defines the valid values and whose docstring says what it is and when to
+change it. Values are checked when a section is created.
 """
 
 import json
@@ -17,7 +17,7 @@ from evovpo.config_values import as_typed, expected, read_text, toml_value
 from evovpo.errors import ConfigError, EvovpoError, nearest_hint
 
 LARGEST = 2**63 - 1
-"""The largest whole number that a setting may hold."""
+"""Largest whole number of a setting."""
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -27,14 +27,14 @@ NotNegative = Annotated[float, Field(ge=0.0)]
 
 
 class Section(BaseModel):
-    """Base of sections: frozen, typed values; raises `ConfigError` for values of another type."""
+    """Base of sections with frozen, typed values; raises `ConfigError` for values of another type."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     gone: ClassVar[Mapping[str, str]] = {}
-    """Settings of earlier versions -> what replaces them; stored configurations may hold them."""
+    """Settings of earlier versions -> their replacement; stored configurations may have them."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -54,15 +54,15 @@ class Section(BaseModel):
         return self
 
     def check(self) -> None:
-        """Raise `ConfigError` unless the values fit together."""
+        """Raise `ConfigError` if values contradict each other."""
 
     @classmethod
     def section(cls) -> str:
-        """Return the name that it has in files and overrides."""
+        """Return the section's name in files and overrides."""
         return cls.__name__.removesuffix("Config").lower()
 
     def changed(self, **values: Any) -> Self:
-        """Return it with other values, checked; those of a section may be given as a mapping of its keys."""
+        """Return a validated copy with these values; a section's values may be a mapping by key."""
         found = dict(self)
         for name, value in values.items():
             is_section = isinstance(value, Mapping) and isinstance(found[name], Section)
@@ -71,7 +71,7 @@ class Section(BaseModel):
 
     @classmethod
     def faults(cls, values: Mapping[str, object]) -> list[str]:
-        """Return what is wrong with single keys, without regard to whether they fit together."""
+        """Return the errors of single keys, without checks across keys."""
         try:
             cls.__pydantic_validator__.validate_python(dict(values), self_instance=cls.model_construct())
         except ValidationError as error:
@@ -80,10 +80,10 @@ class Section(BaseModel):
 
     @classmethod
     def _explained(cls, error: ValidationError, *, keys_only: bool = False) -> list[str]:
-        """Return each fault in words: the key, what was expected, what was found, what to do."""
+        """Return each error in words: key, expected value, value found, remedy."""
         faults = []
         for one in error.errors(include_url=False):
-            if not one["loc"]:  # raised by a check of whether the values fit together
+            if not one["loc"]:  # raised by `check`
                 faults += [] if keys_only else [str(one["ctx"]["error"])]
                 continue
             key, value = str(one["loc"][0]), one["input"]
@@ -101,14 +101,14 @@ class Section(BaseModel):
 
 
 class Tree(Section):
-    """Base of whole configurations: sections with all defaults, and tuples of sections of one kind."""
+    """Base of whole configurations: sections with defaults, and tuples of sections of one kind."""
 
     def to_json(self) -> str:
-        """Return the resolved form as one line of JSON, keys sorted."""
+        """Return the resolved configuration as one line of JSON with sorted keys."""
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return both values of what `other` has otherwise, by `section.key` or the name of a list."""
+        """Return own and `other` value of each difference, by `section.key` or the name of a list."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value
@@ -121,7 +121,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return what `to_json` wrote, also in an older version, with defaults; raises `ConfigError`."""
+        """Parse the output of `to_json`, also of an older version; raises `ConfigError`."""
         origin = "stored configuration"
         try:
             data = json.loads(text)
@@ -131,7 +131,7 @@ class Tree(Section):
 
     @classmethod
     def of_today(cls, data: Any) -> Any:
-        """Return stored settings without what older versions had and this one has not."""
+        """Return stored settings without those that only older versions had."""
         if not isinstance(data, Mapping):
             return data
         gone = {name: kind.gone for name, (kind, _) in cls._sections().items()}
@@ -150,11 +150,11 @@ class Tree(Section):
         base: Mapping[str, object] | None = None,
         origin: str = "base settings",
     ) -> Self:
-        """Return the defaults, changed by `base`, by the TOML file at `path`, then by `changes`.
+        """Return the defaults overridden by `base`, then by the TOML file at `path`, then by `changes`.
 
-        `base` has sections and keys as a file has them, and `origin` is what errors call it; `changes` are
-        values by `section.key`. Raises `ConfigError`, naming the file, for what cannot be read, unknown keys
-        and bad values.
+        `base` has sections and keys like a file, and `origin` is its name in error messages; `changes` are
+        values by `section.key`. Raises `ConfigError` with the file name for an unreadable file, unknown keys
+        and invalid values.
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:
@@ -168,7 +168,7 @@ class Tree(Section):
 
     @classmethod
     def key_faults(cls, base: object, origin: str) -> list[str]:
-        """Return what is wrong with sections and keys, each taken by itself; `base` is as in `load`."""
+        """Return the errors of single sections and keys; `base` and `origin` as in `load`."""
         if not isinstance(base, Mapping):
             return [f"{origin}: expected sections with keys, found {base!r:.80}"]
         sections, faults = cls._sections(), []
@@ -189,7 +189,7 @@ class Tree(Section):
         return [f"{origin}: {fault}" for fault in faults]
 
     def to_toml(self) -> str:
-        """Return the resolved form as TOML, each field under its explanation."""
+        """Return the resolved configuration as TOML, with its explanation above each field."""
         parts: list[str] = []
         for name, (kind, is_many) in self._sections().items():
             found = getattr(self, name)
@@ -210,7 +210,7 @@ class Tree(Section):
 
     @classmethod
     def _sections(cls) -> dict[str, tuple[type[Section], bool]]:
-        """Return the kind of section of each field, and whether it holds any number of them."""
+        """Return the section class of each field, and whether the field is a tuple of such sections."""
         found = {}
         for name, field in cls.model_fields.items():
             kind: Any = field.annotation
@@ -219,7 +219,7 @@ class Tree(Section):
 
     @classmethod
     def _read(cls, data: Any, origin: str) -> Mapping[str, Any]:
-        """Return section -> key -> value as given, for tuples a list; raises `ConfigError` with `origin`."""
+        """Return section -> key -> value, with lists for tuples; raises `ConfigError` with `origin`."""
         for fault in cls.key_faults(data, origin):
             raise ConfigError(fault)
         checked: Mapping[str, Any] = data
@@ -227,7 +227,7 @@ class Tree(Section):
 
     @classmethod
     def read_changes(cls, texts: Iterable[str]) -> dict[str, object]:
-        """Return the value of each `section.key=value`, read as the type of the key; `load` checks them."""
+        """Parse texts `section.key=value` by the type of the key; `load` validates the values."""
         sections, changes = cls._sections(), dict[str, object]()
         for text in texts:
             name, equals, value = text.partition("=")
@@ -262,7 +262,7 @@ def _sentence(field: FieldInfo) -> str:
 
 
 def in_sections(values: Mapping[str, object]) -> dict[str, object]:
-    """Return values by `section.key` as sections with keys; a name without a dot is a whole section."""
+    """Return values by `section.key` as nested sections; a name without a dot is a whole section."""
     sections: dict[str, Any] = {}
     for name, value in values.items():
         section, dot, key = name.partition(".")
@@ -274,7 +274,7 @@ def in_sections(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, Any]:
-    """Return the content of a TOML file; raises an error of this kind for one that cannot be read."""
+    """Return the content of a TOML file; raises an error of this kind if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

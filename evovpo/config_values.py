@@ -1,4 +1,4 @@
-"""The values of settings by their types: in words, from texts and older files, and in TOML."""
+"""Values of settings by type: described in words, parsed from texts and older files, written as TOML."""
 
 import contextlib
 import json
@@ -14,18 +14,18 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def _alternatives(field: FieldInfo) -> list[Any]:
-    """Return the types of a setting, most of which have one; another may be `None`."""
+    """Return the alternative types of a setting: one type, perhaps with `None`."""
     is_union = get_origin(field.annotation) in (Union, UnionType)
     return list(get_args(field.annotation)) if is_union else [field.annotation]
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type without its limits and members: int, float, bool, str, tuple, dict, Literal."""
+    """Return the plain type without limits and members: int, float, bool, str, tuple, dict or Literal."""
     return _plain(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) or kind
 
 
 def _limits(field: FieldInfo) -> dict[str, float]:
-    """Return the limits of a number by their names in pydantic: gt, ge, le."""
+    """Return the limits of a number by their pydantic names: gt, ge, le."""
     inner = [part for kind in _alternatives(field) for part in getattr(kind, "__metadata__", ())]
     rules = [*field.metadata, *(rule for part in inner for rule in part.metadata)]
     names = ("gt", "ge", "le")
@@ -33,7 +33,7 @@ def _limits(field: FieldInfo) -> dict[str, float]:
 
 
 def expected(field: FieldInfo) -> str:
-    """Return in words which values a setting may have."""
+    """Return a description of the valid values of a setting."""
     said = [one for one in field.metadata if isinstance(one, str)]
     if said:
         return said[0]
@@ -57,9 +57,9 @@ def expected(field: FieldInfo) -> str:
 
 
 def as_typed(field: FieldInfo, value: object) -> object:
-    """Return a value of a file, of JSON or of a caller as its setting has it.
+    """Convert a value from a file, JSON or a caller to the type of its setting.
 
-    Earlier versions had texts for lists and tables, and 0 and "" for `None`.
+    Earlier versions used texts for lists and tables, and 0 and "" for `None`.
     """
     kinds = [_plain(kind) for kind in _alternatives(field)]
     if isinstance(value, str) and str not in kinds and {NoneType, tuple, dict} & {*kinds}:
@@ -73,7 +73,7 @@ def as_typed(field: FieldInfo, value: object) -> object:
 
 
 def read_text(field: FieldInfo, text: str) -> object:
-    """Return the value that a text stands for; what cannot be read stays text, which `load` refuses."""
+    """Parse a text as the value of a setting; invalid text is returned unchanged, for `load` to refuse."""
     kinds, stripped = [_plain(kind) for kind in _alternatives(field)], text.strip()
     if NoneType in kinds and stripped in ("", "None"):
         return None
@@ -90,7 +90,7 @@ def read_text(field: FieldInfo, text: str) -> object:
 
 
 def _read_many(field: FieldInfo, kind: type, text: str) -> object:
-    """Return the list or table of a text: TOML, JSON, or comma-separated members; or raise `ValueError`."""
+    """Parse a list or table in TOML, JSON or comma-separated form; raises `ValueError`."""
     if kind is tuple and not text.startswith("["):
         words = [word for part in text.split(",") if (word := part.strip())]
         return tuple(words if get_args(field.annotation)[0] is str else map(float, words))
@@ -103,7 +103,7 @@ def _read_many(field: FieldInfo, kind: type, text: str) -> object:
 
 
 def toml_value(value: object) -> str:
-    """Return a text, number, truth value, list or table as TOML has it."""
+    """Return a string, number, boolean, list or table in TOML syntax."""
     if isinstance(value, Mapping):
         pairs = (f"{_key(key)} = {toml_value(one)}" for key, one in value.items() if one is not None)
         return f"{{{', '.join(pairs)}}}"
@@ -112,7 +112,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # Escaped beyond JSON: DEL, as TOML wants, and whatever else could steer a terminal.
+        # Beyond JSON, escape DEL, as TOML requires, and all other control characters of terminals.
         quoted = json.dumps(value, ensure_ascii=False)
         return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
     return repr(value)

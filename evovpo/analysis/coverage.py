@@ -1,4 +1,4 @@
-"""How much of the objectives the programs of a run cover together."""
+"""Joint coverage of the objectives by the programs of a run."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,11 +8,11 @@ import numpy as np
 from evovpo.analysis.statistics import Array
 
 _POINTS = 20_000
-"""Of the hypervolume: its standard error is at most 0.0036."""
+"""Sample size of the hypervolume, for a standard error of at most 0.0036."""
 
 
 class Coverage(NamedTuple):
-    """Joint value of a run's programs up to some point."""
+    """Joint coverage by a run's programs up to some evaluation."""
 
     evaluations: int
     expected_best: float
@@ -25,7 +25,7 @@ def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return how far judged vectors, with the evaluations after which each was judged, reach together."""
+    """Return the coverage after each of the judged vectors, given as pairs (evaluations, rewards)."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
@@ -37,7 +37,7 @@ def coverage_curve(
         reached = np.maximum(reached, weights_K_D @ np.asarray(vector))
         is_below = (points_P_D <= vector).all(axis=1)
         if is_below.any():
-            points_P_D = points_P_D[~is_below]  # left are those below none so far
+            points_P_D = points_P_D[~is_below]  # keep points below no vector so far
         point = Coverage(evaluations, float(reached.mean()), 1.0 - len(points_P_D) / _POINTS)
         if not curve or point[1:] != next(reversed(curve.values()))[1:]:
             curve[evaluations] = point
@@ -45,6 +45,6 @@ def coverage_curve(
 
 
 def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
-    """Return how far N vectors reach together, one or more, as the end of `coverage_curve` has it."""
+    """Return the joint coverage of N >= 1 vectors, the end of their `coverage_curve`."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -1,7 +1,7 @@
 """Groups of reward components: their mean, and a clustering of similar components.
 
-Over many components a random weighting is nearly even, and VPO rewards the mean; groups keep what differs.
-They are a setting of the problem (`[grouping]` in `problem.toml`) that only the trainer and the doctor apply.
+Random weightings of many components are nearly uniform, so that VPO would reward the mean; groups avoid this.
+They are a setting of the problem (`[grouping]` in `problem.toml`), applied only by trainer and doctor.
 """
 
 from collections.abc import Sequence
@@ -13,36 +13,36 @@ from evovpo.types import Problem
 
 Floats = npt.NDArray[np.float64]
 Groups = tuple[tuple[int, ...], ...]
-"""Indices of components, each in one group."""
+"""Groups of component indices; each component is in one group."""
 
 MOST_COMPONENTS = 16
-"""More components than this are grouped: weights of Dirichlet(1) over 16 have a standard deviation of 0.06,
-and VPO's authors too cap the tests that they take as components at 16 (their release, `ryanboldi/vpo`)."""
+"""Maximum number of components without grouping: Dirichlet(1) weights over 16 have a standard deviation of
+0.06, and VPO's authors also use at most 16 tests as components (their release, `ryanboldi/vpo`)."""
 ALIKE = 0.95
-"""Components this correlated are taken as one: the mean correlation of the one task on which VPO's authors
+"""Correlation from which components are merged: the mean correlation of the only task on which VPO's authors
 report no gain (UltraFeedback with five reward models, arXiv 2605.22817)."""
 FEWEST_MOVES = 5
-"""A component is merged for its likeness only if it has another value than its most frequent one in this many
-answers: two that moved in one answer are perfectly correlated by what one program does."""
+"""Minimum number of answers in which a merged component differs from its most frequent value: components that
+differ in a single answer are perfectly correlated because of one program."""
 
 _DECIMALS = 9
-"""Correlations are rounded before they are compared, so that ties break alike on every machine."""
+"""Rounding of correlations before comparison, so that ties break equally on all machines."""
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
-    """Return rewards `[..., D]` as a trainer takes them, `[..., C]`; without groups they stay as they are."""
+    """Return rewards `[..., D]` grouped for a trainer, `[..., C]`; unchanged without groups."""
     values = np.asarray(rewards, dtype=np.float64)
     return group_rewards(values, problem.groups) if problem.groups else values
 
 
 def group_rewards(rewards: npt.ArrayLike, groups: Sequence[Sequence[int]]) -> Floats:
-    """Return the mean of each of C groups of components, in [0, 1]: rewards `[..., D]` to `[..., C]`."""
+    """Return the means of C groups of components, in [0, 1]: rewards `[..., D]` to `[..., C]`."""
     values = np.asarray(rewards, dtype=np.float64)
     return np.stack([values[..., list(group)].mean(axis=-1) for group in groups], axis=-1)
 
 
 def component_names(problem: Problem) -> tuple[str, ...]:
-    """Return the names (C) of the components that `grouped` gives: `row-1`, `row-2+row-3`, `row-4+5 more`."""
+    """Return the names of the C components of `grouped`: `row-1`, `row-2+row-3`, `row-4+5 more`."""
     names = [objective.name for objective in problem.objectives]
     groups = problem.groups or tuple((index,) for index in range(len(names)))
     members = [[names[index] for index in group] for group in groups]
@@ -53,7 +53,7 @@ def correlations(answers_N_D: Floats) -> Floats:
     """Return the Pearson correlations `[D, D]` of components over N answers; NaN where one is constant."""
     centred = answers_N_D - answers_N_D.mean(axis=0)
     norms = np.sqrt((centred**2).sum(axis=0))
-    # A constant column differs from its mean by rounding only.
+    # A constant column differs from its mean only by rounding.
     norms[np.ptp(answers_N_D, axis=0) == 0] = np.nan
     unit = centred / norms
     found: Floats = np.clip(unit.T @ unit, -1.0, 1.0)
@@ -65,11 +65,11 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Return a grouping of D components into at most `most` (3 or more) by how they vary over N answers.
+    """Group D components by their variation over N answers into at most `most` (at least 3) groups.
 
-    Components at least `alike` correlated are one, if both moved (`FEWEST_MOVES`); beyond that only as many
-    merge as it takes. A constant component stays on its own, but above `most` components those never above 0
-    are one group and the other constant ones another. Members and groups ascend.
+    Components correlated by at least `alike` are merged if both vary enough (`FEWEST_MOVES`), others only to
+    reach `most`. Constant components stay single up to `most` components; above, those that are always 0 form
+    a group and the other constant ones another. Members and groups are in ascending order.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]
@@ -83,8 +83,8 @@ def behavioural_groups(
         moving = np.flatnonzero(moves_D > 0)
         constant = (np.flatnonzero(is_dead), np.flatnonzero((moves_D == 0) & ~is_dead))
         groups += [tuple(map(int, chosen)) for chosen in constant if chosen.size]
-    # Complete linkage: clusters are as close as their two least correlated members. A cluster lives in the
-    # row of its lowest member, so of equally close pairs the first maximum is the lowest.
+    # Complete linkage: clusters are as close as their two least correlated members. A cluster is kept in the
+    # row of its lowest member, so ties go to the pair with the lowest members.
     closeness = np.round(correlations(answers_N_D[:, moving]), _DECIMALS)
     np.fill_diagonal(closeness, -np.inf)
     clusters: dict[int, tuple[int, ...]] = {row: (int(index),) for row, index in enumerate(moving)}

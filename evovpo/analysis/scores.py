@@ -1,4 +1,4 @@
-"""OpenEvolve's `combined_score`: of a program, and over a run."""
+"""OpenEvolve's `combined_score` of programs and over a run."""
 
 import contextlib
 import math
@@ -9,20 +9,20 @@ from typing import NamedTuple
 from evovpo.types import Evaluation, Json, Problem, Status
 
 COMBINED = "combined_score"
-"""The metric that OpenEvolve ranks programs by."""
+"""Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Its mark of a failure: a text, or the number 0 alone."""
+"""Metric that marks a failure: a text, or 0 as the only number."""
 _FAULT = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
 )
-"""What a line of a feedback has that tells of a failure."""
+"""Pattern of feedback lines that report a failure."""
 NO_SCORE = -math.inf
-"""Score of a program that failed or has no finite score: below all others."""
+"""Score of a program that failed or has no finite score, below all other scores."""
 
 
 def number(value: Json) -> float | None:
-    """Return a metric as a finite number, or None: booleans, text, lists, NaN and infinities are none."""
+    """Return a metric as a finite number, or None for booleans, text, lists, NaN and infinities."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -33,9 +33,9 @@ def number(value: Json) -> float | None:
 
 
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
-    """Return `combined_score`, else the mean of all numbers but those `left_out` (of all where none is left).
+    """Return `combined_score`, else the mean of the numbers not `left_out`, or of all if that leaves none.
 
-    As OpenEvolve 0.4.0 (`get_fitness_score`), of finite numbers; an `error` alone is no score.
+    Like OpenEvolve 0.4.0 (`get_fitness_score`), but only with finite numbers; `error` alone is no score.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan
@@ -43,10 +43,10 @@ def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> fl
 
 
 def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> dict[str, float]:
-    """Return the numbers whose mean is the score, by name; empty where there is none."""
+    """Return the numbers whose mean is the score, by name; empty without a score."""
     combined = metrics.get(COMBINED)
     if isinstance(combined, bool | int | float | str):
-        with contextlib.suppress(ValueError, OverflowError):  # of a text that is no number there is the mean
+        with contextlib.suppress(ValueError, OverflowError):  # a text that is no number: use the mean
             return {COMBINED: float(combined)}
     numbers = {name: value for name, raw in metrics.items() if (value := number(raw)) is not None}
     if numbers.keys() <= {ERROR}:
@@ -55,7 +55,7 @@ def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> d
 
 
 def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) -> str:
-    """Return what the score of these metrics is called: `combined_score`, or which mean it is."""
+    """Return the name of the score of these metrics: a metric's name or `mean of N metrics`."""
     counted = counted_metrics(metrics, left_out or ())
     if len(counted) == 1:
         return next(iter(counted))
@@ -63,14 +63,14 @@ def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) ->
 
 
 def score_json(name: str, score: float | None) -> dict[str, Json]:
-    """Return for machines the score of a run, under `combined_score` too where it is that; empty for none."""
+    """Return the score of a run as JSON, also under `combined_score` if so named; empty for None."""
     if score is None:
         return {}
     return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
-    """Return the one number that ranks a judged program, or `NO_SCORE`; None where its rewards rank it."""
+    """Return the score that ranks a judged program, or `NO_SCORE`; None if its rewards rank it."""
     if problem.evaluator is None or problem.evaluator.left_out is None:
         return None
     if evaluation.status is not Status.OK:
@@ -80,21 +80,21 @@ def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
 
 
 def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
-    """Return by what a judged program is compared with others: its rewards, or the number that ranks it."""
+    """Return the values to compare a judged program by: its rewards, or the score that ranks it."""
     score = score_of(problem, evaluation)
     return evaluation.rewards or () if score is None else (score,)
 
 
 def merit(problem: Problem, evaluation: Evaluation) -> float:
-    """Return the number that ranks a judged program, or the mean reward where its rewards rank it."""
+    """Return the score that ranks a judged program, or the mean reward if its rewards rank it."""
     values = compared(problem, evaluation) or (0.0,)
     return sum(values) / len(values)
 
 
 def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
-    """Return, in a line, what failed where metrics only say that something did; empty for a real judgement.
+    """Return one line about the failure of an evaluation; empty for a valid judgement.
 
-    Without a score, or with one of at most 0 beside an error in the metrics or the feedback.
+    It failed without a score, or with a score of at most 0 and an error in the metrics or the feedback.
     """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
     if score is not None and score > 0.0:
@@ -105,24 +105,24 @@ def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
 
 
 class Scored(NamedTuple):
-    """One judged candidate of a run, with what its evaluator returned."""
+    """A judged candidate of a run with its evaluator's metrics."""
 
     evaluations: int
-    """Candidates proposed up to and with this one; 0 for the starting programs."""
+    """Candidates proposed, up to and including this one; 0 for starting programs."""
     program_id: str
     status: Status
     metrics: dict[str, Json]
     left_out: tuple[str, ...] | None = None
-    """That of its `EvaluatorFolder`."""
+    """As in its `EvaluatorFolder`."""
 
     @property
     def name(self) -> str:
-        """What the number `combined` is called."""
+        """Name of `combined`."""
         return score_name(self.metrics, self.left_out)
 
     @property
     def combined(self) -> float | None:
-        """Its `combined_score`, or the mean that ranks it in its place; none if it failed or has no such."""
+        """`combined_score`, or the mean that ranks in its place; None if it failed or has neither."""
         if self.status is not Status.OK:
             return None
         if self.left_out is None:
@@ -131,12 +131,12 @@ class Scored(NamedTuple):
 
 
 def best_combined(scores: Sequence[Scored]) -> Scored | None:
-    """Return the first candidate with the highest `combined_score`, or None if none has such a number."""
+    """Return the first candidate with the highest `combined_score`, or None if none has a score."""
     return next(iter(combined_curve(scores)[-1:]), None)
 
 
 def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
-    """Return the candidates of a run that raised its best `combined_score`, in order."""
+    """Return the candidates that raised the best `combined_score` of a run, in order."""
     points: list[tuple[float, Scored]] = []
     for item in scores:
         if item.combined is not None and (not points or item.combined > points[-1][0]):
@@ -145,7 +145,7 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
 
 
 def only_failures(scores: Sequence[Scored], feedback_of: Callable[[str], str]) -> bool:
-    """True if every program failed or what was said of it, by its id, only says so; an honest 0 does not."""
+    """True if all programs failed by status or by `failure`; `feedback_of` takes a program id."""
     return all(
         item.status is not Status.OK or failure(item.metrics, feedback_of(item.program_id)) for item in scores
     )

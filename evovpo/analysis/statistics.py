@@ -1,13 +1,13 @@
 """Estimates of a policy from sampled answers (best@k, pass@k, diversity), and confidence intervals.
 
-best@k and pass@k are exact expectations over what could have been drawn, without replacement, from the N
-answers at hand, so two policies compared on the same tasks differ by their answers alone.
+best@k and pass@k are exact expectations over draws without replacement from the N given answers, so that two
+policies compared on the same tasks differ only by their answers.
 
 Comparisons are paired bootstrap intervals and sign-flip tests over values `[S, T]`: S training seeds of an
 arm (1 without training) on the same T tasks in the same order. Seeds and tasks are drawn independently (Owen
 2007, arXiv 0712.1111), n - 1 of n units each (Rao and Wu 1988), which makes the variance of a resampled mean
-unbiased. Three seeds still say little of their own spread: in simulations nominal 95 % intervals held the
-truth 84 to 95 % of the time with 40 tasks; resampling tasks alone gave 0 to 60 %.
+unbiased. Three seeds still estimate their own variance badly: in simulations with 40 tasks, nominal 95 %
+intervals covered the true value in 84 to 95 % of cases; resampling tasks alone gave 0 to 60 %.
 """
 
 import itertools
@@ -22,19 +22,19 @@ from evovpo.errors import ConfigError
 Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
-"""Resamples; the ends of a 95 % interval then move by some 2 % of its width between generators."""
+"""Number of resamples; ends of 95 % intervals then vary by about 2 % of the width between generators."""
 _ORDERS = 2000
-"""Of the chains of a task, from which `pair_at_k` is estimated."""
+"""Number of random orders of a task's chains that `pair_at_k` uses."""
 _EXACT_TASKS = 14
-"""With at most this many tasks all 2^T sign patterns are tried instead of a sample."""
+"""Maximum number of tasks for which all 2^T sign patterns are used instead of a sample."""
 
 
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the expected maximum of k answers that come in chains of m.
+    """Return for each k the exact expected maximum of k answers from chains of m.
 
-    `values_C_m` holds one row a chain, a missing answer as zero; `[N]` are chains of one. As in the paper
-    (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, join them, keep the first k
-    answers. Exact. Raises `ConfigError` unless 1 <= k <= C·m.
+    `values_C_m` has one row per chain, with 0 for missing answers; `[N]` are chains of length 1. As in the
+    paper (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, concatenate them, keep the
+    first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
     """
     values = np.asarray(values_C_m, dtype=np.float64)
     if values.ndim == 1:
@@ -45,8 +45,8 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
             "judge some answers first"
         )
     chains, length = values.shape
-    # P(max <= t) as a sum over the last, cut chain: either it lies below t as a whole, then all q + 1 chains
-    # are drawn from those that do; or only its first answers do, and the q whole ones come from the rest.
+    # P(max <= t) as a sum over the last, truncated chain: if all its answers are at most t, so are all q + 1
+    # drawn chains; if only its kept answers are, the q complete chains come from the others at most t.
     thresholds = np.unique(values)
     below_whole = _count_below(values.max(axis=1), thresholds)
     found = []
@@ -69,17 +69,17 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that k answers in chains of m hold a right one.
+    """Return for each k the probability that k answers in chains of m contain a right one.
 
-    As `best_at_k`; of independent answers the unbiased estimator of Chen et al. (arXiv 2107.03374).
+    Like `best_at_k`; for independent answers the unbiased estimator of Chen et al. (arXiv 2107.03374).
     """
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that two of k answers, or one, are together right on every component.
+    """Return for each k the probability that one or two of k answers together are right on all components.
 
-    What a search that joins programs needs. Estimated over 2,000 orders of the chains: standard error .011.
+    Needed for searches that join programs. Estimated from 2,000 orders of the chains: standard error .011.
     """
     rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
     chains, length, components = rewards.shape
@@ -95,7 +95,7 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
-    """Return E_w max w·r of a set of m answers, the mean over K weightings: what VPO pays for."""
+    """Return E_w max w·r of a set of m answers, the mean over K weightings: the reward of VPO."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
@@ -103,7 +103,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
     The diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. Takes O(D N log N): in a
-    sorted column the value of rank i is the larger of a pair i times and the smaller N - 1 - i times.
+    sorted column the value of rank i is the larger one of i pairs and the smaller one of N - 1 - i pairs.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -114,17 +114,17 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return different answers over all answers; unreadable ones (None) count below the line only."""
+    """Return the share of different answers among all; unreadable ones (None) only count in the latter."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
 def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
-    """Return for each threshold how many values do not exceed it."""
+    """Return for each threshold the number of values that do not exceed it."""
     return np.searchsorted(np.sort(values_N), thresholds, side="right")
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return, for n from 0 to N, the probability C(n, q) / C(N, q) that q of N drawn lie among n given."""
+    """Return C(n, q) / C(N, q) for n = 0..N, the probability that q of N drawn are all among n given ones."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
@@ -137,10 +137,10 @@ class Interval(NamedTuple):
     low: float
     high: float
     n: int
-    """Tasks that it rests on."""
+    """Number of tasks."""
 
     def __format__(self, spec: str) -> str:
-        """Return `mean [low, high]`, each written as `spec` says, for example `+.3f`."""
+        """Return `mean [low, high]`, each formatted by `spec`, for example `+.3f`."""
         return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
     @property
@@ -163,9 +163,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Tasks are resampled for both arms together, the S and R seeds of each arm by itself. With one seed the
-    interval speaks of these very trainings. Raises `ConfigError` for arms on different numbers of tasks, for
-    no task, and for infinite or NaN values.
+    Tasks are resampled for both arms together, the S and R seeds of each arm separately. With one seed the
+    interval holds only for this training. Raises `ConfigError` for different numbers of tasks, for no task,
+    and for infinite or NaN values.
     """
     values = _checked(values_S_T)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
@@ -186,8 +186,8 @@ def bootstrap_interval(
 def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:
     """Return the two-sided p-value of a mean paired difference under random signs.
 
-    The share of sign patterns whose mean is at least as far from zero: of all for up to 14 tasks, else of
-    `draws` random ones and the one observed, so that p is never 0 (Phipson and Smyth 2010).
+    The share of sign patterns with a mean at least as far from zero: of all patterns for up to 14 tasks, else
+    of `draws` random ones and the observed one, so that p is never 0 (Phipson and Smyth 2010).
     """
     differences = _checked(differences_T)[0]
     observed = abs(differences.sum())
@@ -196,19 +196,19 @@ def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws
         signs = np.array(list(itertools.product((-1.0, 1.0), repeat=tasks)))
     else:
         signs = rng.integers(0, 2, (draws, tasks)) * 2.0 - 1.0
-    # Sums of the same numbers in another order differ in their last bits.
+    # Sums in different order differ in their last bits.
     as_far = int((np.abs(signs @ differences) >= observed - 1e-12 * np.abs(differences).sum()).sum())
     return as_far / len(signs) if tasks <= _EXACT_TASKS else (as_far + 1) / (draws + 1)
 
 
 def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
-    """Return `[draws, units]`: the share of each unit among n - 1 drawn of n with replacement."""
+    """Return `[draws, units]`: the share of each of n units in n - 1 draws with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn
 
 
 def _checked(values: npt.ArrayLike) -> Array:
-    """Return `values` as `[S, T]`, finite and not empty; a plain `[T]` is one seed."""
+    """Return checked `values` as `[S, T]`, finite and not empty; `[T]` is one seed."""
     array = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if array.ndim != 2 or not array.size:
         raise ConfigError(

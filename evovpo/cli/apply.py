@@ -17,7 +17,7 @@ _FORMS_SHOWN = 5
 
 
 def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
-    """Say which rows of a table look like no example, as `new_forms` finds them."""
+    """Print the rows of a table that resemble no example, as found by `new_forms`."""
     if forms:
         count = sum(map(len, forms.values()))
         say(f"\n{count} rows without {column!r} look like no example ({len(forms)} forms); fill one of each:")
@@ -42,18 +42,18 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool, flag("--anyway", "Also use a program that is wrong on training rows; marks the rows to trust.")
+        bool, flag("--anyway", "Also use a program wrong on training rows; a new column marks rows to trust.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it is run, and an additional column,
-    "NAME like a right row", marks the rows that look like training rows most of which it got right.
+    A program that is wrong on a training row is refused. With --anyway it is run, and an extra column,
+    "NAME like a right row", marks rows that resemble training rows which the program mostly got right.
 
-    The command lists rows that failed, rows whose filled cell in NAME disagrees with the program (the cell
-    is kept), and formats that no example has. Row 1 is the first below the column names. Exit code 1: some
+    The command lists failed rows, rows whose filled cell in NAME disagrees with the program (the cell is
+    kept), and formats without an example. Row 1 is the first row below the column names. Exit code 1: some
     rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
@@ -83,7 +83,7 @@ def apply(
     try:
         arguments = table_arguments(rows, texts_of(view.problem))
         forms = new_forms(view.problem, rows, column)
-        lead: Counter[str] = Counter()  # right rows less wrong ones, of each form
+        lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
         for example in example_rows(view.problem, view.evaluation):
             lead[form_of(example.inputs)] += 1 if example.passed else -1
     except ValueError as error:

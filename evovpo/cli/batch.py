@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 BatchName = Annotated[
-    str, argument("FILE|SUITE", "Batch file (TOML), or a suite whose problems are each run once.")
+    str, argument("FILE|SUITE", "Batch file (TOML), or a suite, whose problems are run once each.")
 ]
 Limit = Annotated[int | None, option("N", "Run only the first N problems.", min=1)]
 
@@ -43,7 +43,7 @@ def batch(
     limit: Limit = None,
     executor: options.Executor = None,
     report_only: Annotated[
-        bool, flag("--report-only", "Run nothing; write a report of the stored results.")
+        bool, flag("--report-only", "Write a report of the stored results without running anything.")
     ] = False,
     out: Annotated[
         Path | None, option("FOLDER", "Folder of the report.", default="evovpo-out/report-NAME")
@@ -53,7 +53,7 @@ def batch(
 ) -> None:
     """Run every combination of problems, proposers, strategies, budgets and seeds.
 
-    After any interruption the same command continues from the store and retries what failed.
+    After an interruption, repeat the command: it continues from the store and retries failed runs.
 
     [dim]Examples:[/dim]  evovpo batch strings --limit 5
                evovpo batch comparison.toml --jobs 4 --store comparison.db
@@ -91,7 +91,7 @@ def batch(
             leave(
                 Exit.CUT_OFF,
                 f"The store failed, and the batch stopped: {progress.status()}.",
-                "All that was judged before is kept; the same command continues from here.",
+                "All judgements so far are stored; the same command continues from here.",
                 f"error: {error}",
             )
         results = read_results(found, store)
@@ -117,7 +117,7 @@ def batch(
 
 
 def _report(name: str, store_url: str | None, out: Path | None, limit: int | None, as_json: bool) -> None:
-    """Write what is stored of a batch: a page with pictures, and tables beside it."""
+    """Write the report of a batch's stored runs: a page with pictures, and files of tables."""
     from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results
     from evovpo.page.batch_report import results_json, write_report

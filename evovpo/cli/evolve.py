@@ -95,7 +95,7 @@ def evolve(
         str | None,
         option(
             "RUN|CHECKPOINT",
-            "Start also from the best programs of another run, or of OpenEvolve's output folder.",
+            "Also start from the best programs of another run or of OpenEvolve's output folder.",
             *("--from", "--checkpoint"),
         ),
     ] = None,
@@ -104,7 +104,7 @@ def evolve(
 ) -> None:
     """Search for a program that solves a problem, and show the best one found.
 
-    Everything is stored while the run goes on: Ctrl-C stops it, evovpo resume continues it.
+    All results are stored during the run: Ctrl-C stops it, evovpo resume continues it.
 
     [dim]Examples:[/dim]
     evovpo evolve strings/phone-with-hyphens
@@ -171,7 +171,7 @@ def resume(
     ] = None,
     overrides: options.Overrides = None,
     verify: Annotated[
-        bool, flag("--verify", "Replay all rows instead of those after the latest snapshot.")
+        bool, flag("--verify", "Replay all rows, not only those after the latest snapshot.")
     ] = False,
     allow: options.Allow = None,
     store_url: options.StoreUrl = None,
@@ -179,8 +179,8 @@ def resume(
 ) -> None:
     """Resume a stopped or killed run after its last stored evaluation.
 
-    Budget, seed and settings stay as they were. If the run comes from somebody else, --allow grants what it
-    asks for. A finished run only shows its result unless you give a larger budget or other settings; a
+    Budget, seed and settings are kept. --allow grants the permissions that a run of somebody else asks for.
+    A finished run continues only with a larger budget or changed settings, otherwise its result is shown; a
     solved run continues with search.stop_when_solved=false.
 
     [dim]Examples:[/dim]  evovpo resume latest
@@ -209,7 +209,7 @@ def resume(
 
 
 def _two_models(first: str, second: str) -> str:
-    """Return what to do for two models, which are tables of a file."""
+    """Return the instructions for using two models: a configuration file with two tables."""
     tables = [
         f'[[models]]\nname = "{name}"\nweight = {weight}' for name, weight in ((first, 1.0), (second, 0.2))
     ]
@@ -218,7 +218,7 @@ def _two_models(first: str, second: str) -> str:
 
 
 def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
-    """Write what OpenEvolve leaves of a run; of a project, or into the folder that was asked for."""
+    """Write OpenEvolve's output files of a run, if it is of a project or `folder` is given."""
     from evovpo.integrations.export_checkpoint import write_best, write_checkpoint
 
     if folder is None and view.problem.evaluator is None:
@@ -231,7 +231,7 @@ def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
 
 
 def _ask_about_mean(request: RunRequest) -> None:
-    """Ask at a terminal, once for a project, whether the mean of its metrics is what to search for."""
+    """Ask at a terminal, once for a project, whether to search for the mean of its metrics."""
     from evovpo.problem.openevolve.metrics import draft
 
     problem, initial = request.problem, request.project and request.project.initial
@@ -243,7 +243,7 @@ def _ask_about_mean(request: RunRequest) -> None:
     if not typer.confirm(f"Search for the highest {name}?", default=True, err=True):
         say(draft(dict(initial.metrics or ()), problem.evaluator.left_out or ()))
         file = Path(problem.folder or ".", "metrics.toml")
-        leave(Exit.BAD_INPUT, f"Nothing was begun. Change these lines as you want and put them into {file}")
+        leave(Exit.BAD_INPUT, f"Nothing was started. Edit these lines and save them as {file}")
 
 
 def _finish(
@@ -254,9 +254,9 @@ def _finish(
     output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    """Print the outcome of a run, and exit with 3 if nothing was judged and 5 if its program memorised.
+    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if its program memorised.
 
-    Of the `table` that it was made from, rows are named that look like no example, and how to fill `output`.
+    For a problem made from `table`, also print rows that resemble no example and how to fill `output`.
     """
     from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
@@ -291,7 +291,7 @@ def _finish(
                 more = f"evovpo resume {outcome.run} -n {2 * view.run.evaluations}{where}"
                 say(f"\nNot right on all rows yet, so not to be used. Search on:  {more}")
                 filled = f"evovpo apply {outcome.run} {shlex.join(words)} --anyway{where}"
-                say(f"Fill the table anyway, with a column that says which rows to trust:  {filled}")
+                say(f"Fill the table anyway, with a column that marks rows to trust:  {filled}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
 
@@ -302,17 +302,17 @@ def _finish(
 
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
-    """Print what would help a run that is not solved."""
+    """Print advice for an unsolved run."""
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus
 
     rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
     if found := advice(view, store_option(store), rows, is_failed):
-        say("\n".join(["\nWhat may help here:", *(f"- {line}" for line in found)]))
+        say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
 def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
-    """Run a search under a live view (the hooks of a run); an interrupted one says how to resume."""
+    """Run a search with a live view; if it is interrupted, print how to resume it."""
     from evovpo.reports.live import LiveProgress
 
     live = LiveProgress(console(stderr=True), store.call_totals)
@@ -325,14 +325,14 @@ def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcom
     except EvovpoError as error:
         if live.run is not None:
             hint = f"evovpo resume {live.run.id}{store_option(store)}"
-            say(f"What was judged is stored. Once the cause is mended:  {hint}", stderr=True)
+            say(f"All judgements so far are stored. After fixing the cause:  {hint}", stderr=True)
             if isinstance(error, (ServerError, StoreError)):
                 leave(Exit.CUT_OFF, f"error: {error}")
         raise
 
 
 def stopped(live: LiveProgress, store: Store) -> NoReturn:
-    """Say that a run was stopped and how to resume it, and end the process."""
+    """Print that a run was stopped and how to resume it, and exit."""
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the run began; nothing was stored.")
     leave(
@@ -343,6 +343,6 @@ def stopped(live: LiveProgress, store: Store) -> NoReturn:
 
 
 def _loading(config: Config) -> str:
-    """Return what takes time before a run with this configuration begins."""
+    """Return the message to show until a run with this configuration begins."""
     waits = {"random": "getting ready", "openai": "asking the server"}
     return waits.get(config.proposer.name, "loading the model (a few seconds)")

@@ -24,7 +24,7 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _TOO_FEW = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FEWEST_FILES, _ENOUGH_FILES = 128, 4096
 PARENT_VARIABLE = "EVOVPO_PARENT"
-"""Environment variable with the process id without which a command shall not run on."""
+"""Environment variable with the id of a process; the command exits when that process ends."""
 
 app = typer.Typer(
     name="evovpo",
@@ -62,7 +62,7 @@ def before_commands(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Take the options that stand before a command; the help text is that of `app`."""
+    """Handle options that precede the command; the help text is that of `app`."""
 
 
 @setting_up.command("config", rich_help_panel="Setting up")
@@ -82,7 +82,7 @@ app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:
-    """Add the commands that installed packages offer by the entry point `evovpo.commands`: the trainer's."""
+    """Add commands of installed packages (the trainer) by their entry point `evovpo.commands`."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group="evovpo.commands")):
@@ -92,20 +92,20 @@ def mount_commands() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Do what Ctrl-C does, also where it is ignored, as by what a script has started with `&`."""
+    """Act like Ctrl-C, even where SIGINT is ignored, as in processes that a script starts with `&`."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.default_int_handler(number, frame)
     signal.raise_signal(signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line (by default that of the process) and exit with its code."""
+    """Run a command line, by default that of the process, and exit with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # Not every terminal can show every character of an example; that must not end a run.
+            # A character that the terminal cannot show must not end a run.
             stream.reconfigure(errors="backslashreplace")
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores one
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _interrupt)
     mount_commands()
     try:
@@ -125,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         with contextlib.suppress(OSError):
             say(f"error: {error}; make room, then give the same command again", stderr=True)
-        # What is printed may go to the full disk too: where nothing can be said, the exit code still says it.
+        # Output may go to the full disk too; the exit code is returned even if nothing can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         raise SystemExit(Exit.CUT_OFF) from None
     except RuntimeError as error:
@@ -136,14 +136,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_with(process: int) -> None:
-    """Leave at once when a process is gone that is not this one's parent, so that the kernel will not say."""
+    """Exit at once when another process than the parent ends; the kernel signals only a parent's end."""
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(1)
 
 
 def _open_more_files() -> None:
-    """Raise the limit on open files where it is low. Raises `ConfigError` where it cannot be raised."""
+    """Raise a low open-file limit. Raises `ConfigError` if the limit stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < allowed:

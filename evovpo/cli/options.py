@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option with a value; `default` says what holds where the option has no value of its own."""
+    """Return an option with a value; `default` is the text shown for a default set elsewhere."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -32,7 +32,7 @@ def _with_default(help_text: str, default: str) -> str:
     return f"{help_text}  [dim]\\[default: {default}][/dim]" if default else help_text
 
 
-RunName = Annotated[str, argument("RUN", "Id of a run, the beginning of one, or [bold]latest[/bold].")]
+RunName = Annotated[str, argument("RUN", "Run id or its beginning, or [bold]latest[/bold].")]
 StoreUrl = Annotated[
     str | None,
     option(
@@ -45,15 +45,15 @@ StoreUrl = Annotated[
 ]
 AsJson = Annotated[
     bool,
-    flag("--json", "Print one line of JSON, for machines; all else goes to standard error."),
+    flag("--json", "Print one line of JSON; everything else goes to standard error."),
 ]
-Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out, named after it")]
+Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out")]
 NoPng = Annotated[bool, flag("--no-png", "Write no picture.")]
 ModelName = Annotated[
     str | None,
     option(
         "MODEL",
-        "Model folder of your own instead of the built-in one; of a server, the name it has there.",
+        "Folder of a model to use instead of the built-in one; with a server, the model's name there.",
         *("--model", "--primary-model"),
     ),
 ]
@@ -61,8 +61,8 @@ BaseUrl = Annotated[
     str | None,
     option(
         "URL",
-        "Ask the OpenAI-compatible server at this address, such as http://localhost:8000/v1; its "
-        "key is read from the environment.",
+        "Address of an OpenAI-compatible server, such as http://localhost:8000/v1; its key is read from "
+        "the environment.",
         *("--base-url", "--api-base"),
     ),
 ]
@@ -70,41 +70,37 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file, as [bold]evovpo config[/bold] prints one; for an OpenEvolve project also a YAML file, or "
-        "[bold]none[/bold] to ignore its own.",
+        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also a YAML file, "
+        "or [bold]none[/bold] to ignore its own.",
         *("--config", "-c"),
     ),
 ]
-Overrides = Annotated[
-    list[str] | None, option("SECTION.KEY=VALUE", "Change one setting; may be given several times.", "--set")
-]
+Overrides = Annotated[list[str] | None, option("SECTION.KEY=VALUE", "Change a setting; repeatable.", "--set")]
 Allow = Annotated[
     list[str] | None,
     option(
         "WHAT",
-        "Grant what a project or somebody else's run asks for, or an evaluator needs: env=NAME, read=PATH, "
-        "write=PATH, path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; may be given "
-        "several times.",
+        "Permission for an evaluator, project or somebody else's run: env=NAME, read=PATH, write=PATH, "
+        "path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; repeatable.",
     ),
 ]
 OutputDir = Annotated[
     Path | None,
     option(
         "DIR",
-        "Write best/best_program.EXT and best_program_info.json, and a checkpoint, into this folder, as "
-        "OpenEvolve does.",
+        "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="of an OpenEvolve project evovpo-out/RUN, no checkpoint",
+        default="evovpo-out/RUN for an OpenEvolve project, without checkpoint",
     ),
 ]
 OutputColumn = Annotated[
-    str | None, option("COLUMN", "For a table: the column to compute.", default="the last")
+    str | None, option("COLUMN", "For a table: the column to compute.", default="the last one")
 ]
 InputColumns = Annotated[str | None, option("A,B", "For a table: the input columns.", default="all others")]
 
 
 def _known_executor(name: str | None) -> str | None:
-    """Return the name as it is; raises `ConfigError` for one that is none, before anything is begun."""
+    """Return the name unchanged; raises `ConfigError` for an invalid one before anything starts."""
     if name is not None:
         from evovpo.config import SandboxConfig
 
@@ -116,7 +112,7 @@ Executor = Annotated[
     str | None,
     option(
         "WHERE",
-        "Where runs are searched: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
+        "Where runs are executed: [bold]local[/bold], [bold]ray[/bold] (a cluster on this machine, or "
         "that of RAY_ADDRESS) or [bold]ray://HOST:PORT[/bold].",
         default="local",
         callback=_known_executor,
@@ -127,7 +123,7 @@ Executor = Annotated[
 def settings(
     overrides: Iterable[str] | None, given: Mapping[str, object], tree: type[Tree] | None = None
 ) -> dict[str, object]:
-    """Return values by `section.key`: those of `--set`, and after them those of options that were `given`."""
+    """Return values by `section.key`: those of `--set`, overridden by the `given` options."""
     from evovpo.config import Config
 
     changes = (tree or Config).read_changes(overrides or ())
@@ -135,8 +131,8 @@ def settings(
 
 
 def written_to(given: Path | None, name: str) -> Path:
-    """Return where a command writes: where the user said, else `name` in `evovpo-out`, made if need be."""
-    with contextlib.suppress(OSError):  # writing into it says so
+    """Return the given output path, else `name` in the folder `evovpo-out`, creating that folder."""
+    with contextlib.suppress(OSError):  # writing the file reports the error
         if given is None:
             Path("evovpo-out").mkdir(exist_ok=True)
     return given or Path("evovpo-out", name)

@@ -34,9 +34,9 @@ def serve(
     store_url: options.StoreUrl = None,
     port: Annotated[int, option("P", "Port to listen on; 0 chooses a free one.", min=0, max=65535)] = 8090,
     host: Annotated[
-        str, option("HOST", "Address to listen on; the URL contains a token if other users can reach it.")
+        str, option("HOST", "Address to listen on; the URL has a token if other users can reach the server.")
     ] = "127.0.0.1",
-    report: Annotated[str | None, option("FILE|SUITE", "Batch whose report the page shows too.")] = None,
+    report: Annotated[str | None, option("FILE|SUITE", "Batch whose report is shown too.")] = None,
     no_browser: Annotated[bool, flag("--no-browser", "Do not open a browser.")] = False,
 ) -> None:
     """Show all runs of a store in the browser, live and afterwards.
@@ -60,11 +60,11 @@ def serve(
 
     def ready(address: str, has_token: bool) -> None:
         say(address)
-        if not no_browser and not has_token:  # command lines are for everybody to read
+        if not no_browser and not has_token:  # the command line would reveal it
             webbrowser.open(address)
 
     if report is not None:
-        read_batch(report)  # what is wrong with it is said now
+        read_batch(report)  # raises its errors before the server starts
     shown = None if report is None else partial(batch_report, report, store_url)
     _serve(store_url, host, port, shown, ready)
 
@@ -97,7 +97,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve a store in its own process until the block ends; `report`, which can be pickled, is shown too."""
+    """Serve a store, and the picklable `report`, in a separate process until the block ends."""
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()
@@ -129,7 +129,7 @@ def _serve(
     report: Callable[[], Record] | None,
     ready: Callable[[str, bool], None],
 ) -> None:
-    """Serve a store until Ctrl-C; `ready` is told the address, and whether it holds a token."""
+    """Serve a store until Ctrl-C; calls `ready` with the address and whether it contains a token."""
     from evovpo.page.page_server import application, needs_token, serve
     from evovpo.page.page_store import Source
     from evovpo.page.reports import LiveReport

@@ -24,7 +24,7 @@ app = typer.Typer()
 @app.command("problems", rich_help_panel="Problems")
 def list_problems(
     suite: Annotated[
-        str | None, argument("[SUITE]", "A suite: name of a bundled one, folder or file.", "all of them")
+        str | None, argument("[SUITE]", "Suite: bundled name, folder or file.", "all of them")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -55,7 +55,7 @@ def list_problems(
         print_json([{"problem": one.id, "statement": one.statement} for one in problems])
         return
     show_answer(problems_table(problems))
-    # One that every measured run solved, if there is one: a first try should end well.
+    # Preferably one that every measured run solved: a first try should succeed.
     easiest = min(range(len(entries)), key=lambda index: entries[index].difficulty or 0.0)
     server = "" if problems[easiest].is_by_example else " --base-url URL --model NAME"
     say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[easiest].id}{server}")
@@ -63,13 +63,13 @@ def list_problems(
 
 @app.command("new", rich_help_panel="Problems")
 def new(
-    name: Annotated[Path, argument("NAME", "Folder to make.")],
+    name: Annotated[Path, argument("NAME", "Folder to create.")],
     kind: Annotated[
         Literal["examples", "score"],
         typer.Option(
-            help="Judge programs by [bold]examples[/bold] of what goes in and comes out, or by a "
-            "[bold]score[/bold] that your own Python file gives their outputs. A model behind a server "
-            "(--base-url URL --model NAME of evovpo evolve) writes for it."
+            help="Judge programs by [bold]examples[/bold] of inputs and outputs, or by a "
+            "[bold]score[/bold] that your own Python file computes from their outputs, which needs a model "
+            "behind a server (--base-url URL --model NAME of evovpo evolve)."
         ),
     ] = "examples",
     table: Annotated[
@@ -119,7 +119,7 @@ def new(
 
 
 def _offered(name: str) -> Callable[..., None]:
-    """Return a function of the installed package that offers the training commands."""
+    """Return a function of the installed package with the training commands."""
     from importlib import import_module
     from importlib.metadata import entry_points
 
@@ -138,7 +138,7 @@ def check(
             "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
     ] = None,
-    prompts: Annotated[bool, flag("--prompts", "Only show the first prompts that a run would send.")] = False,
+    prompts: Annotated[bool, flag("--prompts", "Only show the first prompts of a run.")] = False,
     write_prompts: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates to this folder, for editing.")
     ] = None,
@@ -146,7 +146,7 @@ def check(
         str | None,
         option(
             "RUN",
-            "Print a metrics.toml with the range of every metric in a run of an OpenEvolve project.",
+            "Print a metrics.toml with the range of every metric in this run of an OpenEvolve project.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -161,8 +161,8 @@ def check(
 ) -> None:
     """Check a problem folder and run its starting programs.
 
-    For an OpenEvolve project it also explains what each key of its config.yaml does here, and exits with 3
-    if the initial program fails.
+    For an OpenEvolve project it also explains the effect of each key of its config.yaml, and exits with 3 if
+    the initial program fails.
 
     [dim]Examples:[/dim]
     evovpo check invoices
@@ -252,8 +252,8 @@ def _show_prompts(named: RunRequest) -> None:
 
 @app.command("import-tasks", rich_help_panel="Problems")
 def import_tasks(
-    benchmark: Annotated[Literal["livecodebench"], argument("BENCHMARK", "What kind of file it is.")],
-    file: Annotated[Path, argument("FILE", "Your copy of the file.")],
+    benchmark: Annotated[Literal["livecodebench"], argument("BENCHMARK", "Format of the file.")],
+    file: Annotated[Path, argument("FILE", "Your copy of the benchmark's file.")],
     out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks to convert.")] = None,
     as_json: options.AsJson = False,

@@ -1,4 +1,4 @@
-"""Commands and options removed in this version, each with its replacement."""
+"""Removed commands and options with their replacements."""
 
 from collections.abc import Sequence
 
@@ -42,11 +42,11 @@ _REMOVED = {
     ("study", "--serve"): "use: evovpo serve --store WORK/study.db",
     ("train", "--report-to"): "use: --set report_to=NAME",
 }
-"""By command and option; an empty option stands for the whole command."""
+"""By command and option; an empty option means the whole command."""
 
 
 def refuse_removed(arguments: Sequence[str]) -> None:
-    """Raise `ConfigError` naming the replacement if a command line uses something that was removed."""
+    """Raise `ConfigError` with the replacement if a command line uses a removed command or option."""
     words = [argument.partition("=")[0] for argument in arguments]
     words = words[: words.index("--")] if "--" in words else words
     command = next((word for word in words if not word.startswith("-")), "")

@@ -20,10 +20,10 @@ app = typer.Typer()
 def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
-    Solved: right on every training row and every held-out row (unchecked: there are no held-out rows, or the
-    run ended before they were tested). Memorised: right on every training row, wrong on a held-out row.
-    Running, but no process works on it: the run was killed; evovpo resume continues it. Best: the mean
-    reward, for an OpenEvolve project the combined_score.
+    Solved: right on every training row and every held-out row (unchecked: no held-out rows, or not yet
+    tested on them). Memorised: right on every training row, wrong on a held-out row. Running without a
+    process: the run was killed; evovpo resume continues it. Best: the mean reward, or the combined_score of
+    an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
     """
@@ -104,14 +104,14 @@ def show(
 def replay(
     run: options.RunName,
     verify: Annotated[
-        bool, flag("--verify", "Also parse every answer and compute the outcome again, and compare them.")
+        bool, flag("--verify", "Also parse every answer and compute the outcome again, and compare.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Rebuild the population of a run from the store, without calling a model or running programs.
 
-    Every prompt is made again and compared with the one that was sent. Exit code 0: all are identical.
+    Every prompt is made again and compared with the prompt sent. Exit code 0: all are identical.
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
@@ -151,7 +151,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, or a new one.")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem (its newest or a new run).")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -159,7 +159,7 @@ def doctor(
 ) -> None:
     """Diagnose whether training with VPO on a problem's reward vector is worthwhile.
 
-    If the problem has no run, a search samples 240 answers first; --config and --set change that search.
+    Without a run of the problem, a search samples 240 answers first; --config and --set apply to it.
 
     [dim]Examples:[/dim]  evovpo doctor latest
                evovpo doctor strings/name-short-form
@@ -184,7 +184,7 @@ def doctor(
                 report = examine_run(store, target)
             else:
                 with live:
-                    live.waiting("looking for runs, or sampling answers")
+                    live.waiting("reading runs or sampling answers")
                     report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
         except KeyboardInterrupt:
             stopped(live, store)
@@ -196,12 +196,12 @@ def doctor(
 
 @app.command("import-openevolve", rich_help_panel="Runs")
 def import_openevolve(
-    checkpoint: Annotated[Path, argument("CHECKPOINT", "A checkpoint of OpenEvolve, or its output folder.")],
+    checkpoint: Annotated[Path, argument("CHECKPOINT", "OpenEvolve checkpoint or output folder.")],
     problem: Annotated[
         str | None,
         option(
             "DIR",
-            "OpenEvolve project of the checkpoint, for its metrics and bounds.",
+            "OpenEvolve project of the checkpoint, for metrics and bounds.",
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -231,7 +231,7 @@ def import_openevolve(
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
     say(
-        f"  {found.parents_gone} without parent; {found.copies} copies ({found.migrants} migrants), "
+        f"  {found.parents_gone} without their parent; {found.copies} copies ({found.migrants} migrants), "
         f"{len(found.faults)} files left out"
     )
     say(f"  {found.prompts} with their prompt")

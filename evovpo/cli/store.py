@@ -34,7 +34,7 @@ def copy(
     """Copy all runs, policies and trainings to another database, and verify every row.
 
     Rows in TO are kept: repeat the command to finish an interrupted copy or to add new rows of FROM. FROM
-    may be in use; rows written after the copy began are left out. Policy folders are not copied.
+    may be in use; rows written after the start of the copy are left out. Policy folders are not copied.
 
     [dim]Example:[/dim]  evovpo store copy evovpo.db postgresql+psycopg://me@server/evovpo
     """
@@ -57,17 +57,17 @@ def copy(
 
 @app.command("prune")
 def prune(
-    names: Annotated[list[str] | None, argument("RUN", "Run ids or their beginnings.")] = None,
+    names: Annotated[list[str] | None, argument("RUN", "Run ids or their prefixes.")] = None,
     everything: Annotated[
-        bool, flag("--all", "Remove every finished run that no policy was trained on.")
+        bool, flag("--all", "Remove all finished runs that no policy was trained on.")
     ] = False,
-    yes: Annotated[bool, flag("--yes", "Really remove them.")] = False,
+    yes: Annotated[bool, flag("--yes", "Actually remove them.")] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Remove runs with their programs and evaluations; without --yes only show what would go.
+    """Remove runs with their programs and evaluations; without --yes only show what would be removed.
 
-    Keeps running runs and runs that policies were trained on. Other processes wait meanwhile.
+    Running runs and runs that policies were trained on are kept. Other processes have to wait meanwhile.
 
     [dim]Examples:[/dim]  evovpo store prune 3f2a 77c0
                evovpo store prune --all --yes

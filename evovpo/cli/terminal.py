@@ -29,11 +29,11 @@ class Exit(IntEnum):
     """Exit codes of commands; 0 is success."""
 
     SOME_FAILED = 1
-    """Runs of a batch or a study, or rows of a table; the others did not."""
+    """Some runs of a batch or study, or some rows of a table, failed."""
     BAD_INPUT = 2
     NOTHING_EVALUATED = 3
     CUT_OFF = 4
-    """By a server or the machine (its store, a full disk); the run can be resumed."""
+    """Interrupted by a failing server, store or disk; the run can be resumed."""
     MEMORISED = 5
     """The run is right on every training row and wrong on a held-out one."""
     STOPPED = 130
@@ -41,52 +41,52 @@ class Exit(IntEnum):
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Return the open store at `url`, which must exist unless it may be created; raises `StoreError`."""
+    """Open the store at `url`, which must exist unless `create`; raises `StoreError`."""
     from evovpo.store import Store
 
     return Store.open(url, create=create)
 
 
 def store_option(store: Store) -> str:
-    """Return the option that names this store in a command to type, empty for the default one."""
+    """Return the `--store` option for this store in a printed command; empty for the default store."""
     from evovpo.store import DEFAULT_URL
 
     return "" if store.name == DEFAULT_URL else f" --store {shlex.quote(store.name)}"
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return where a command prints to."""
+    """Return the console of standard output or standard error."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
 
 
 def show_answer(answer: RenderableType) -> None:
-    """Print tables and programs; a line of a program, and without a terminal any other, is never broken."""
+    """Print tables and programs; lines of programs never wrap, other lines only on a terminal."""
     out = console()
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 
 
 def say(text: str, *, stderr: bool = False) -> None:
-    """Print text as it is, without markup and without wrapping, so that commands in it can be copied."""
+    """Print text without markup or wrapping, so that commands in it can be copied."""
     from evovpo.reports.text import printable
 
     print(printable(text), file=sys.stderr if stderr else sys.stdout, flush=True)
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON; a path is a text there."""
+    """Print a value as one line of JSON, with paths as strings."""
     print(json.dumps(value, default=str), flush=True)
 
 
 def is_interactive() -> bool:
-    """True if somebody sits at a terminal who can be asked."""
+    """True if a user at a terminal can be asked questions."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
-    """Give a file to write, whole or not at all; raises `ConfigError`, at once, where there can be none."""
+    """Open a file to be written atomically; raises `ConfigError` at once if it cannot be written."""
     from evovpo.files import write_errors, written_whole
 
     with (
@@ -98,7 +98,7 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def shown_opening(name: str, work: Callable[[], T]) -> T:
-    """Do the work of opening what `name` is; where a program is judged for it, say so while that lasts."""
+    """Run `work`, which opens `name`; show that a project's initial program is being judged meanwhile."""
     from evovpo.problem.openevolve.folder import is_project
     from evovpo.reports.live import LiveProgress
 
@@ -110,7 +110,7 @@ def shown_opening(name: str, work: Callable[[], T]) -> T:
 
 
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
-    """Do work with what the user allows; at a terminal a yes allows what else is asked for."""
+    """Run `work` with the granted permissions; at a terminal, ask for permissions that are missing."""
     import typer
 
     granted = tuple(allow or ())
@@ -127,7 +127,7 @@ def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) ->
 
 
 def leave(code: int, *lines: str) -> NoReturn:
-    """Print lines on standard error and end the process with an exit code."""
+    """Print lines to standard error and exit with a code."""
     for line in lines:
         say(line, stderr=True)
     raise SystemExit(code)

@@ -1,1 +1,1 @@
-"""Batches of searches, and what studies share with them: files, cells, processes, results, intervals."""
+"""Batches of searches, and parts shared with studies: files, cells, processes, results, intervals."""

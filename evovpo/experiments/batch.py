@@ -1,7 +1,7 @@
 """A batch: its TOML file or suite, its arms and cells.
 
-The id of a cell's run follows from the batch's name, the problem, arm and seed, so that the same batch over
-the same store finds its own runs again.
+The run id of a cell is derived from the batch name, problem, arm and seed, so that a repeated batch finds
+its runs in the store.
 """
 
 import itertools
@@ -26,11 +26,11 @@ class Variant(NamedTuple):
 
     name: str
     settings: Mapping[str, object]
-    """Sections with keys, as in a configuration file."""
+    """Sections with keys as in a configuration file."""
 
 
 class Arm(NamedTuple):
-    """What is compared: a proposer, a strategy and a budget."""
+    """A proposer, strategy and budget to compare with others."""
 
     proposer: str
     strategy: str
@@ -42,24 +42,24 @@ class Arm(NamedTuple):
 
 
 class Batch(Part):
-    """The parsed file of a batch, before any problem is loaded."""
+    """A parsed batch file; its problems are not loaded yet."""
 
     name: str
     description: str = ""
     problems: tuple[Path, ...]
-    """Folders, each with an id of its own."""
+    """Folders with different problem ids."""
     evaluations: Numbers = (1000,)
     seeds: Seeds = (0,)
     proposers: tuple[Variant, ...] = (Variant("local", {}),)
     strategies: tuple[Variant, ...] = (Variant("islands", {}),)
     settings: Mapping[str, object] = {}
-    """Of all cells; a proposer's and then a strategy's own win over them."""
+    """Settings of all cells, overridden by those of the proposer, then of the strategy."""
     origin: str = Field(exclude=True)
-    """What errors call the file."""
+    """File name in error messages."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms, in the order of the file; others are compared with the first."""
+        """All arms in the order of the file; the first is the reference of comparisons."""
         grid = itertools.product(self.proposers, self.strategies, self.evaluations)
         return tuple(Arm(proposer.name, strategy.name, most) for proposer, strategy, most in grid)
 
@@ -77,14 +77,14 @@ class Cell(NamedTuple):
 
 
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
-    """Return the batch that `name` names: a TOML file, or a suite (file, folder, bundled name) with defaults.
+    """Read a batch: a TOML file, or a suite (file, folder or bundled name) with default settings.
 
-    With `limit` it has only the first problems. Errors are added to `faults`; without `faults` they are
-    raised together as a `ConfigError`. A file that is not TOML is always an error.
+    `limit` keeps only the first problems. Errors are added to `faults`, or without `faults` raised together
+    as a `ConfigError`. A file that is not TOML always raises.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
-    if data is None or "suite" in data:  # each of its problems once, with the defaults of everything
+    if data is None or "suite" in data:  # each problem once with default settings
         problems: tuple[Path, ...] = ()
         try:
             problems = tuple(entry.path for entry in load_suite(name))
@@ -110,14 +110,14 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
 
 
 def cells(batch: Batch) -> Iterator[Cell]:
-    """Yield the cells of a batch, all arms of a problem together, so that early results compare them."""
+    """Yield the cells of a batch, grouped by problem so that early results compare all arms."""
     for seed, path, arm in itertools.product(batch.seeds, batch.problems, batch.arms):
         problem = problem_id(path)
         yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
 
 
 def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
-    """Return the proposers or strategies: names of built-in ones, or tables with a name and settings."""
+    """Return the proposers or strategies: built-in names, or tables with a name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     settings = data.get("settings")
@@ -134,7 +134,7 @@ def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Va
             name = reader.name(entry, where)
             settings = {part: values for part, values in entry.items() if part != "name"}
             checked = dict(reader.settings(settings, f"{where} ({name})"))
-            match checked.get("proposer"):  # a model folder next to the file
+            match checked.get("proposer"):  # relative to the file
                 case {"model": str(model), **others} if model and others.get("name", "local") == "local":
                     checked["proposer"] = {**others, "model": str((reader.path.parent / model).resolve())}
             variants.append(Variant(name, checked))

@@ -1,10 +1,9 @@
-"""After how many problems a training has paid for itself: cost per solved problem, the training included.
+"""Break-even of trainings: the number of problems after which a training has paid for itself.
 
-A training costs once, and what it gains comes with each problem that is searched afterwards. An arm that
-spends c on a problem and solves the share s of them has spent (T + n c) / (n s) on each solved one after n
-problems, where T is all that came before: its training, and the trainings that it was tuned by. An untrained
-arm, with T = 0, always spends c0 / s0. Both are the same after n = T / (s c0 / s0 - c) problems; where this
-is not positive, the training never pays.
+A training costs once, and saves costs in each later search. An arm that spends c per problem and solves a
+share s of them has spent (T + n c) / (n s) per solved problem after n problems, where T is the cost of its
+training and of the trainings for tuning. An untrained arm, with T = 0, always spends c0 / s0. Costs are equal
+after n = T / (s c0 / s0 - c) problems; if this is not positive, the training never pays.
 """
 
 import math
@@ -17,25 +16,25 @@ from evovpo.analysis.statistics import Array, Interval, resampling_weights
 
 UNITS = ("cpu_seconds", "tokens")
 PROBLEMS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""Numbers of problems that cost per solved problem is shown for."""
+"""Numbers of problems for which cost per solved problem is shown."""
 _DRAWS = 2000
 
 
 class ArmCosts(NamedTuple):
-    """What an arm spent, in one unit."""
+    """Costs of an arm in one unit."""
 
     training: float
-    """Before the first problem; 0 for an untrained arm."""
+    """Cost before the first problem; 0 for an untrained arm."""
     cost_S_T: Array
-    """On each problem, until it was solved or given up, with each seed."""
+    """Cost of each seed and problem until solved or given up."""
     solved_S_T: Array
-    """Whether it was solved: 0 to 1."""
+    """Whether each was solved, 0 to 1."""
 
 
 class BreakEven(NamedTuple):
-    """After how many problems a trained arm has spent no more on a solved one than an untrained arm.
+    """Number of problems after which a trained arm costs no more per solved problem than an untrained arm.
 
-    None is never; `low` and `high` are the ends of the 95 % interval.
+    None means never; `low` and `high` are the ends of the 95 % interval.
     """
 
     arm: str
@@ -54,9 +53,9 @@ class BreakEven(NamedTuple):
 def compare(
     arm: str, reference: str, strategy: str, unit: str, trained: ArmCosts, untrained: ArmCosts
 ) -> BreakEven:
-    """Return after how many problems a training pays.
+    """Return the number of problems after which a training pays.
 
-    The interval draws problems, alike for both arms, and the seeds of each arm anew.
+    The interval resamples problems, the same for both arms, and the seeds of each arm.
     """
     drawn = _pays_after(trained.training, *_draws(trained), *_draws(untrained))
     means = [values.mean()[None] for values in (*trained[1:], *untrained[1:])]
@@ -66,9 +65,9 @@ def compare(
 
 
 def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tuple[Interval, ...]:
-    """Return what one solved problem costs after so many problems, the training included.
+    """Return the cost per solved problem, training included, after each of these numbers of problems.
 
-    The upper end of an interval is infinite where so few are solved that some draws hold none.
+    The upper end of an interval is infinite if some resamples contain no solved problem.
     """
     cost, solved = _draws(spent)
     mean_cost, mean_solved = spent.cost_S_T.mean()[None], spent.solved_S_T.mean()[None]
@@ -81,12 +80,12 @@ def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tupl
 
 
 def until_solved(cost: float, evaluations: int, solved_after: int | None) -> float:
-    """Return the part of a search's cost until it had solved its problem: all of it if it never did."""
+    """Return the cost of a search until it solved its problem; the full cost if it never did."""
     return cost if solved_after is None else cost * min(1.0, solved_after / max(evaluations, 1))
 
 
 def _draws(spent: ArmCosts) -> tuple[Array, Array]:
-    """Return mean cost and solved share of each resample; those of problems are the same for every arm."""
+    """Return mean cost and solved share of each resample; all arms share the resamples of problems."""
     seeds, tasks = spent.cost_S_T.shape
     tasks_B_T = resampling_weights(tasks, _DRAWS, np.random.default_rng(0))
     seeds_B_S = resampling_weights(seeds, _DRAWS, np.random.default_rng([1, round(spent.training)]))
@@ -97,7 +96,7 @@ def _draws(spent: ArmCosts) -> tuple[Array, Array]:
 
 
 def _ends(drawn: Array) -> tuple[float, float]:
-    """Return the ends of the 95 % interval; values of the sample, because some are infinite."""
+    """Return the ends of the 95 % interval, without interpolation because some values are infinite."""
     low = np.quantile(drawn, 0.025, method="lower")
     return float(low), float(np.quantile(drawn, 0.975, method="higher"))
 
@@ -107,7 +106,7 @@ def _per_solved(cost: Array, solved: Array) -> Array:
 
 
 def _pays_after(training: float, cost: Array, solved: Array, other_cost: Array, other_solved: Array) -> Array:
-    """Return T / (s c0 / s0 - c); where that is not positive, infinity: never."""
+    """Return T / (s c0 / s0 - c), or infinity (never) if the divisor is not positive."""
     other = _per_solved(other_cost, other_solved)
     saved = np.multiply(solved, other, out=np.zeros_like(cost), where=solved > 0) - cost
     return np.divide(training, saved, out=np.full_like(cost, np.inf), where=saved > 0)

@@ -1,4 +1,4 @@
-"""Runs the cells of a batch: each starts, or resumes after its last stored evaluation."""
+"""Runs the cells of a batch, each from its start or from its last stored evaluation."""
 
 import contextlib
 import os
@@ -28,22 +28,22 @@ class CellProgress(NamedTuple):
     best_mean_reward: float | None = None
     solved: bool = False
     waits: str = ""
-    """As `Progress` has it."""
+    """As in `Progress`."""
     cpu_seconds: float = 0.0
-    """Of a run that has ended: this process and the sandbox, since it was started or resumed."""
+    """Set when a run has ended: CPU time of process and sandbox since its start or resumption."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A cell with everything that its own process needs to run it."""
+    """A cell with all data for running it in another process."""
 
     cell: Cell
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...]
-    """Judgements that need not be made again."""
+    """Known judgements, which are not repeated."""
     status: RunStatus | None
-    """As stored when the plan was made, if the run was."""
+    """Status of the run when the plan was made, None if not stored."""
     store_url: str | None
 
     @property
@@ -55,7 +55,7 @@ class Work:
         return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> CellProgress:
-        """Run it to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
+        """Run the cell to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
             search, best = progress.search, progress.search.best
@@ -77,14 +77,14 @@ class Work:
 
 @lru_cache(maxsize=1)
 def _open(store_url: str | None) -> Store:
-    """Return the store of this process, which is open until it ends."""
+    """Return the store of this process, open until the process ends."""
     return Store.open(store_url, create=False)
 
 
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
-    """Return the work with cores divided among parallel cells, unless their settings choose workers.
+    """Divide the cores among parallel cells, except for cells whose settings choose workers.
 
-    `executor` replaces that of the settings.
+    `executor` replaces the executor of the settings.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))
@@ -98,9 +98,9 @@ def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) 
 
 @contextlib.contextmanager
 def only_batch(store_url: str | None) -> Iterator[None]:
-    """Hold the SQLite file of a store against a second batch; the hold ends with the process.
+    """Lock the SQLite file of a store against a second batch; the lock ends with the process.
 
-    A database server is not held: of two batches with the same cells one fails there. Raises `StoreError`.
+    A database server is not locked: of two batches with the same cells, one fails. Raises `StoreError`.
     """
     address = parse_url(store_url)
     if address.get_backend_name() != "sqlite":

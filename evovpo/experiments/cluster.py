@@ -1,4 +1,4 @@
-"""Runs the tasks of `run_all` on a Ray cluster, and restarts those of a lost machine.
+"""Runs the tasks of `run_all` on a Ray cluster, and restarts tasks of lost machines.
 
 Every machine needs the same version of this package, and the tasks' files under the same paths.
 """
@@ -17,16 +17,16 @@ from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.store.database import parse_url
 
 _BEGUN = 10
-"""How often a task is begun whose process or machine is lost."""
+"""Maximum attempts of a task whose process or machine is lost."""
 
 
 @contextlib.contextmanager
 def on_cluster(executor: str | None, store_url: str | None, judging: Collection[str] = ()) -> Iterator[None]:
-    """Let `run_all` do its tasks on the cluster `ray` or `ray://HOST:PORT`, unless that is `local` or None.
+    """Run the tasks of `run_all` on the cluster `ray` or `ray://HOST:PORT`, if `executor` is one.
 
-    `judging` are the executors that tasks done here have for their programs: their cluster is held for them.
-    Raises `ConfigError` without Ray, and where the store is a file and the cluster has other machines, and
-    `SandboxError` for a cluster that cannot be reached.
+    `judging` are the executors that local tasks use for their programs; connections to them are kept open.
+    Raises `ConfigError` without Ray or if other machines cannot reach the store because it is a file, and
+    `SandboxError` for an unreachable cluster.
     """
     is_here = executor in (None, "local")
     addresses = sorted({*judging, executor or "local"} - {"local"})
@@ -53,13 +53,13 @@ def on_cluster(executor: str | None, store_url: str | None, judging: Collection[
 
 
 def _do(task: PoolTask, folder: Path, mailbox: Any) -> TaskDone | FailedTask:
-    """Do a task in a process of Ray, in the folder that paths are relative to."""
+    """Run a task in a Ray process, in the folder to which its paths are relative."""
     os.chdir(folder)
     return pool.attempt(task, mailbox.actor.put_nowait.remote)
 
 
 def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """As `pool._do_here`; without `jobs` the cluster's cores are the limit."""
+    """Like `pool._do_here`; without `jobs` limited by the cluster's cores."""
     import ray
     from ray.exceptions import RayError
     from ray.util.queue import Queue
@@ -72,11 +72,11 @@ def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message 
         while waiting or under_way:
             while waiting and len(under_way) < (jobs or len(tasks)):
                 task = waiting.popleft()
-                config = getattr(task, "config", None)  # of a search, which judges where it is
+                config = getattr(task, "config", None)  # searches run programs themselves
                 there = do.options(**options(config.sandbox)) if config else do
                 under_way[there.remote(task, Path.cwd(), mailbox)] = task.name
             ended, _ = ray.wait(list(under_way), timeout=pool.TELL_SECONDS)
-            with contextlib.suppress(RayError):  # its machine is gone, and with it what was only for people
+            with contextlib.suppress(RayError):  # the machine was lost with its progress messages
                 said = mailbox.get_nowait_batch(mailbox.qsize())
                 yield from (one for one in said if one.name in under_way.values())
             for one in ended:
@@ -87,7 +87,7 @@ def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message 
                     yield FailedTask(name, f"Ray began it {_BEGUN} times: {first_line(error)}")
             yield None
     finally:
-        for one in under_way:  # each stores where it is
+        for one in under_way:  # each stores its progress
             ray.cancel(one)
         if under_way:
             ray.wait(list(under_way), num_returns=len(under_way), timeout=pool.STOP_SECONDS)

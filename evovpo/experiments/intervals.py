@@ -1,8 +1,7 @@
-"""Statistics of many runs with intervals: means, paired differences, problems that only one arm solves.
+"""Statistics of runs with intervals: means, paired differences, problems that only one arm solves.
 
-Values are arrays `[S, T]`, seeds by problems; bootstrap intervals draw both anew
-(`evovpo/analysis/statistics.py`). None is corrected for the number of comparisons. The same rows give the
-same figures.
+Values are arrays `[S, T]`, seeds by problems; bootstrap intervals resample both
+(`evovpo/analysis/statistics.py`), without correction for multiple comparisons. Figures are deterministic.
 """
 
 from collections.abc import Sequence
@@ -15,27 +14,27 @@ import numpy.typing as npt
 from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interval, sign_flip_p
 
 _CLEAR = 0.05
-"""Below this a p-value counts as clear."""
+"""Significance level."""
 CURVE_DRAWS = 2000
-"""Resamples for a point of a curve, and for what is unlocked."""
+"""Number of resamples for points of curves and for unlocked problems."""
 
 
 class Difference(NamedTuple):
-    """One arm's mean figure minus another's, on the same problems."""
+    """Difference of two arms' mean figures on the same problems."""
 
     interval: Interval
     p: float
-    """Two-sided, of a sign-flip test: it says how little a few problems show that agree, of which a
-    bootstrap interval has no width."""
+    """Two-sided p-value of a sign-flip test; needed for a few equal differences, for which the bootstrap
+    interval has no width."""
 
     @property
     def is_clear(self) -> bool:
-        """True if the interval excludes zero and the p-value is clear."""
+        """True if the interval excludes zero and the p-value is significant."""
         return self.interval.is_clear and self.p < _CLEAR
 
 
 class UnlockedProblems(NamedTuple):
-    """Problems that an arm solves with some seed and another arm with none, by the same number of seeds."""
+    """Problems that an arm solves with some seed and another arm with none of the same number of seeds."""
 
     problems: tuple[str, ...]
     interval: Interval
@@ -43,12 +42,12 @@ class UnlockedProblems(NamedTuple):
 
 
 def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
-    """Return the mean, `times` a factor, with its interval."""
+    """Return the mean multiplied by `times`, with its interval."""
     return _times(bootstrap_interval(values_S_T, None, _rng(), draws=draws), times)
 
 
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
-    """Return the paired difference of two arms, `times` a factor."""
+    """Return the paired difference of two arms multiplied by `times`."""
     interval = _times(bootstrap_interval(ours_S_T, theirs_R_T, _rng()), times)
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
 
@@ -56,8 +55,8 @@ def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Differ
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
     """Return the problems that an arm solves with some seed and another with none.
 
-    Both have the same number of seeds, the first of each. The interval draws problems and each arm's seeds
-    with replacement; a drawn set of seeds has fewer different ones, so it lies low for what few seeds solve.
+    Both arms use the same number of seeds, their first ones. The interval resamples problems and each arm's
+    seeds with replacement; resamples have fewer distinct seeds, so it is low for rarely solved problems.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
@@ -78,4 +77,4 @@ def _times(interval: Interval, factor: float) -> Interval:
 
 
 def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)  # the same for every figure: the same rows give the same report
+    return np.random.default_rng(0)  # a fixed seed, so that the same rows give the same report

@@ -1,4 +1,4 @@
-"""The plan of a batch: every cell with its problem and settings, and all errors in them."""
+"""The plan of a batch: all cells with problem and settings, and all errors in them."""
 
 import asyncio
 import contextlib
@@ -24,14 +24,14 @@ from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
-"""Defaults that batches change: one ask at a time makes a run repeatable; cells run in parallel."""
+"""Changed defaults of batches: one ask at a time makes a run repeatable, as cells run in parallel."""
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
-    """Return the batch and the work of all its cells, in order, after checking everything.
+    """Check a batch completely, and return it with the work of all its cells, in order.
 
-    Nothing is written; of projects in OpenEvolve's format the initial program is judged. Raises `ConfigError`
-    naming all that is wrong, also stored runs of a batch of the same name with other settings.
+    Writes nothing; judges the initial program of OpenEvolve projects. Raises `ConfigError` with all errors,
+    including stored runs of a batch with the same name and other settings.
     """
     faults: list[str] = []
     batch = read_batch(name, limit, faults)
@@ -41,7 +41,7 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
-    """Return the work of all cells of batches that were read before, after adding all that is wrong."""
+    """Return the work of all cells of the batches; adds all errors to `faults`."""
     store, stored = None, dict[str, Run]()
     try:
         store = _existing_store(store_url)
@@ -53,7 +53,7 @@ def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str
 
 
 def _existing_store(url: str | None) -> Store | None:
-    """Return the open store, or None if there is none yet; raises `StoreError` for an unusable one."""
+    """Return the open store, or None if it does not exist yet; raises `StoreError` if it is unusable."""
     address = parse_url(url)
     if address.get_backend_name() == "sqlite":
         if address.database in (None, "", ":memory:"):
@@ -69,7 +69,7 @@ def _existing_store(url: str | None) -> Store | None:
 def _works(
     batch: Batch, store_url: str | None, store: Store | None, stored: Mapping[str, Run], faults: list[str]
 ) -> Iterator[Work]:
-    """Yield the work of each cell that could be set up, after adding all that is wrong."""
+    """Yield the work of each cell without errors; adds all errors to `faults`."""
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
     ready: dict[tuple[str, str, str], RunRequest] = {}
@@ -108,12 +108,12 @@ def _works(
 
 
 def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], Mapping[str, object]]:
-    """Return the settings of each proposer with each strategy that are usable together."""
+    """Return the settings of each valid combination of proposer and strategy; adds errors to `faults`."""
     usable: dict[tuple[str, str], Mapping[str, object]] = {}
     for proposer, strategy in itertools.product(batch.proposers, batch.strategies):
         parts = (_BASE, batch.settings, proposer.settings, strategy.settings)
         if any(Config.key_faults(part, "") for part in parts):
-            continue  # said already
+            continue  # reported already
         settings = _merged(parts)
         origin = f"{batch.origin}: proposer {proposer.name}, strategy {strategy.name}"
         try:
@@ -129,7 +129,7 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
 
 
 def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Return sections of settings where a later part wins key by key; lists of tables replace each other."""
+    """Merge sections of settings: later parts override single keys, and replace lists of tables."""
     found: dict[str, Any] = {}
     for part in parts:
         for section, values in part.items():
@@ -138,14 +138,14 @@ def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
-    """Return a problem with its configuration; settings win over those of an OpenEvolve project."""
+    """Return a problem with its configuration; `settings` override those of an OpenEvolve project."""
     if loaded is not None:
         return RunRequest(loaded, Config.load(base=settings))
     return open_request(str(path), changes=settings)
 
 
 def _check_proposer(named: RunRequest, store: Store | None) -> None:
-    """Raise what is wrong with the model folder, policy version or server of a proposer; loads no model."""
+    """Raise an error if a proposer's model folder, policy version or server is invalid; loads no model."""
     settings = named.config.proposer
     if settings.name == "local":
         folder = Path(settings.model) if settings.model else None
@@ -170,7 +170,7 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
-    """Yield in what a stored run differs from a cell; how many programs run at a time, and where, is not."""
+    """Yield differences between a stored run and a cell, except number and place of parallel programs."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)

@@ -1,7 +1,7 @@
-"""Runs tasks in a bounded number of processes, each one task after another.
+"""Runs tasks in a bounded number of processes, one task at a time in each.
 
-A process stays loaded (torch above all) from task to task. If a process dies, another one restarts its task,
-which continues from what it stored. Messages are for progress; only the value of `TaskDone` matters.
+Processes are reused, because loading torch is slow. If a process dies, another one restarts its task, which
+continues from its stored progress. Messages only show progress, except for the value of `TaskDone`.
 """
 
 import contextlib
@@ -20,18 +20,18 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 TELL_SECONDS = 0.25
-"""Shortest time between two messages about one task, and between two calls of `on_wait`."""
+"""Minimum time between messages about a task, and between calls of `on_wait`."""
 STOP_SECONDS = 20.0
-"""Seconds that stopping processes have to store their progress."""
+"""Seconds for stopping processes to store their progress."""
 _BEGUN = 3
-"""How often a task is begun whose process was ended from outside."""
+"""Maximum attempts of a task whose process is killed."""
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # processes share the cores
-    # Large blocks that go back to the system after every product cost a fifth of the time.
+    # Returning large blocks to the system after every matrix product costs a fifth of the time.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 33),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
 }
-"""Of processes, where nobody chose; read when a process starts."""
+"""Default environment variables of processes, read at their start."""
 
 
 class PoolTask(Protocol):
@@ -39,14 +39,14 @@ class PoolTask(Protocol):
 
     @property
     def name(self) -> str:
-        """What tells tasks apart."""
+        """Unique name of the task."""
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Do the task, tell its progress, and return its result. A `FatalError` ends all tasks."""
+        """Run the task, report progress to `tell`, and return the result. A `FatalError` ends all tasks."""
 
 
 class FatalError(Exception):
-    """An error that all other tasks would meet too."""
+    """An error that would also occur in all other tasks."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -74,7 +74,7 @@ class TaskDone(NamedTuple):
 
 
 class FailedTask(NamedTuple):
-    """A task failed; what it stored stays."""
+    """A task failed; its stored progress is kept."""
 
     name: str
     reason: str
@@ -89,8 +89,8 @@ Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 
 def serve(pipe: Connection) -> None:
-    """Do the tasks that come through `pipe` until `None` comes; for a fresh process."""
-    os.setpgid(0, 0)  # Ctrl-C in a terminal goes to the parent alone, which says when to stop
+    """Run tasks received from `pipe` until `None` is received; main function of a process."""
+    os.setpgid(0, 0)  # Ctrl-C in a terminal reaches only the parent, which stops this process
     signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
@@ -99,7 +99,7 @@ def serve(pipe: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Leave at once when the parent is gone: a later command may take the same task up."""
+    """Exit at once when the parent ends, because a later command may restart the same task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -107,7 +107,7 @@ def end_with_parent() -> None:
 
 
 def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | FailedTask:
-    """Do a task, sending its progress, and return how it ended."""
+    """Run a task, send its progress, and return its result or failure."""
     from evovpo.errors import EvovpoError
 
     told_at = float("-inf")
@@ -125,7 +125,7 @@ def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | Faile
         return FailedTask(task.name, str(fatal), fatal.error)
     except EvovpoError as error:
         return FailedTask(task.name, str(error))
-    except Exception as error:  # a fault of ours in one task is shown, and leaves the others their turn
+    except Exception as error:  # a bug in one task is shown, and does not stop the others
         traceback.print_exc(file=sys.stderr)
         return FailedTask(task.name, f"{type(error).__name__}: {error}")
 
@@ -141,16 +141,16 @@ class _Worker:
 
 
 _kept: list[_Worker] | None = None
-"""Within `kept_processes`, those of earlier calls."""
+"""Processes of earlier calls within `kept_processes`."""
 
 
 elsewhere: Callable[[Sequence[PoolTask], int | None], Generator[Message | None]] | None = None
-"""What does the tasks of `run_all` in place of `_do_here`, if anything."""
+"""Replacement of `_do_here` in `run_all`, if any."""
 
 
 @contextlib.contextmanager
 def kept_processes() -> Iterator[None]:
-    """Let calls of `run_all` go on with the processes of earlier ones, which end with the outermost block."""
+    """Reuse processes between calls of `run_all`; they end with the outermost block."""
     global _kept
     if _kept is not None:
         yield
@@ -169,11 +169,11 @@ def run_all(
     on_message: Callable[[Message], None],
     on_wait: Callable[[], None] = lambda: None,
 ) -> list[FailedTask]:
-    """Run tasks in `jobs` processes, by default one per core, and return those that failed.
+    """Run tasks in `jobs` processes, by default one per core, and return the failed ones.
 
-    A task whose process is ended from outside is begun twice more. `on_wait` is called several times a
-    second. Raises the error of a `FatalError` and `KeyboardInterrupt`; in both cases the other processes are
-    interrupted, store where they are and end first.
+    A task whose process is killed is restarted up to twice. `on_wait` is called several times per second.
+    Raises `KeyboardInterrupt` and the error of a `FatalError`, after all other processes were interrupted and
+    have stored their progress.
     """
     failed: list[FailedTask] = []
     with contextlib.closing((elsewhere or _do_here)(tasks, jobs)) as messages:
@@ -190,7 +190,7 @@ def run_all(
 
 
 def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Yield the messages of this machine's processes, and None whenever there are no more."""
+    """Yield the messages of local processes, and None when no further message is waiting."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
     begun: dict[str, int] = {}
@@ -204,7 +204,7 @@ def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message |
                     workers.append(worker)
                 worker.task = waiting.popleft()
                 begun[worker.task.name] = begun.get(worker.task.name, 0) + 1
-                with contextlib.suppress(BrokenPipeError):  # it is gone, which is seen below
+                with contextlib.suppress(BrokenPipeError):  # the process has died, which is handled below
                     worker.pipe.send(worker.task)
             ready = wait([worker.pipe for worker in workers], TELL_SECONDS)
             for worker in [one for one in workers if one.pipe in ready]:
@@ -241,7 +241,7 @@ def _start() -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(theirs,), daemon=True)
-    # Until the process takes Ctrl-C into its own hands it must not end by it, half imported.
+    # Ctrl-C must not end the process during its imports, before it sets its own handler.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process.start()
@@ -252,7 +252,7 @@ def _start() -> _Worker:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    """End processes: idle ones at once, busy ones after they stored where they are."""
+    """End processes: idle ones at once, busy ones after storing their progress."""
     for worker in workers:
         with contextlib.suppress(BrokenPipeError, ProcessLookupError):
             if worker.task is not None and worker.process.pid is not None:
@@ -264,7 +264,7 @@ def _stop(workers: Sequence[_Worker]) -> None:
             while worker.process.is_alive() and time.monotonic() < end:
                 with contextlib.suppress(EOFError, OSError):
                     if wait([worker.pipe, worker.process.sentinel], 0.1) == [worker.pipe]:
-                        worker.pipe.recv()  # so that none waits for a full pipe
+                        worker.pipe.recv()  # so that no process blocks on a full pipe
     finally:
         for worker in workers:
             if worker.process.is_alive():

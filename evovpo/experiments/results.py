@@ -1,7 +1,7 @@
-"""Figures of arms from the rows of their searches, the comparisons of arms, and a verdict in sentences.
+"""Figures of arms from the rows of their searches, comparisons of arms, and a verdict in sentences.
 
-A row is the result of one search as JSON: that of a batch is read from its store, that of a study from its
-export, and `run_row` makes both. Intervals are those of `evovpo/experiments/intervals.py`.
+A row is the result of a search as JSON, made by `run_row`: in batches from the store, in studies read from
+their export. Intervals are those of `evovpo/experiments/intervals.py`.
 """
 
 import math
@@ -28,33 +28,33 @@ _NO_DIFFERENCE = "no clear difference"
 
 @dataclass(frozen=True)
 class Figure:
-    """A number that every row has."""
+    """A number computed from a row."""
 
     name: str
     of: Callable[[Row], float] = field(compare=False)
     is_sum: bool = False
-    """True if it is summed over the problems, False if their mean is taken."""
+    """True to sum over problems, False to take their mean."""
 
 
 SOLVED = Figure("solved", lambda row: row["is_right"], True)
 """Right on every training row and on every held-out row."""
 SOLVED_ROWS = Figure("solved on training rows", lambda row: row["solved_after"] is not None, True)
 SOLVED_HELDOUT = Figure("solved on held-out rows", lambda row: bool(row["solved_heldout"]), True)
-"""Of problems that have held-out rows."""
+"""For problems with held-out rows."""
 
 
 def named(name: str) -> Figure:
-    """Return the figure of a field of rows; it is 0 in rows without the field."""
+    """Return the figure of a row field, 0 for rows without the field."""
     return Figure(name, lambda row: row.get(name) or 0.0)
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return a figure that rows hold for several k."""
+    """Return the figure of a row field that has values for several k."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return whether a problem was solved within a number of evaluations."""
+    """Return the figure for problems solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -63,7 +63,7 @@ def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
 
 
 def best_within(evaluations: float) -> Figure:
-    """Return the best mean reward within a number of evaluations."""
+    """Return the figure for the best mean reward within a number of evaluations."""
     return Figure(
         f"best within {evaluations}",
         lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),
@@ -71,7 +71,7 @@ def best_within(evaluations: float) -> Figure:
 
 
 def area(budgets: Sequence[int]) -> Figure:
-    """Return the share of these budgets within which a problem was solved."""
+    """Return the figure for the share of budgets within which a problem was solved."""
 
     def of(row: Row) -> float:
         after = row["solved_after"] if row["is_right"] else math.inf
@@ -81,12 +81,12 @@ def area(budgets: Sequence[int]) -> Figure:
 
 
 class ArmRows:
-    """The rows of one arm, for every one of its seeds on every one of its problems."""
+    """The rows of an arm for all its seeds and problems."""
 
     def __init__(
         self, arm: Arm, rows: Mapping[tuple[int, str], Row], seeds: Sequence[int], problems: Sequence[str]
     ) -> None:
-        """Take rows by seed and problem; those of other seeds and problems count for nothing."""
+        """Take rows by seed and problem; rows of other seeds and problems are ignored."""
         self.arm, self.seeds, self.problems = arm, tuple(seeds), tuple(problems)
         self._rows = rows
         self._found: dict[tuple[object, ...], Any] = {}
@@ -96,17 +96,17 @@ class ArmRows:
         return not (self.seeds and self.problems)
 
     def has(self, field: str) -> bool:
-        """True if every row holds a field."""
+        """True if every row has the field."""
         return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
 
     def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
-        """Return `[S, T]`: a figure of each seed on each problem, by default on all of them."""
+        """Return a figure by seed and problem, `[S, T]`; default: all problems."""
         wanted = self.problems if problems is None else problems
         found = [[figure.of(self._rows[seed, one]) for one in wanted] for seed in self.seeds]
         return np.array(found, dtype=np.float64).reshape(len(self.seeds), len(wanted))
 
     def mean(self, figure: Figure, problems: Sequence[str] | None = None) -> Interval | None:
-        """Return a figure with its interval, by default over all problems; `None` without any row."""
+        """Return the mean or sum of a figure with its interval, None without rows; default: all problems."""
         wanted = self.problems if problems is None else tuple(problems)
         if not (self.seeds and wanted):
             return None
@@ -114,7 +114,7 @@ class ArmRows:
         return self._once(lambda: mean(self.values(figure, wanted), times), figure, wanted)
 
     def curve(self, figures: Sequence[Figure]) -> tuple[Interval, ...]:
-        """Return several figures of one kind with coarser intervals; nothing without any row."""
+        """Return several figures of one kind with coarser intervals; empty without rows."""
         if self.is_empty:
             return ()
         times = len(self.problems) if figures[0].is_sum else 1
@@ -123,49 +123,49 @@ class ArmRows:
         )
 
     def minus(self, other: "ArmRows", figure: Figure) -> Difference:
-        """Return a figure minus another arm's, paired over the problems of both."""
+        """Return the difference of a figure from another arm, paired over common problems."""
         both = [problem for problem in other.problems if problem in self.problems]
         times = len(both) if figure.is_sum else 1
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: difference(*pair, times), "minus", id(other), figure)
 
     def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
-        """Return the problems that this arm solves with some seed and another arm with none."""
+        """Return the problems that this arm solves with some seed and the other arm with none."""
         both = [problem for problem in other.problems if problem in self.problems]
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
 
     def solved_in_any(self, figure: Figure = SOLVED) -> tuple[str, ...]:
-        """Return the problems that are solved with some seed."""
+        """Return the problems solved with some seed."""
         return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
 
     def of_a_seed(self, field: str) -> float:
-        """Return the sum of a field over the problems, of a seed in the mean."""
+        """Return the sum of a field over all problems, averaged over seeds."""
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Return what was computed before under a key: tables, pictures and JSON show the same figures."""
+        """Return the cached value of a key, so that tables, pictures and JSON show the same figures."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
 
 
 class Comparison(NamedTuple):
-    """An arm against a reference."""
+    """Comparison of an arm with a reference arm."""
 
     arm: str
     reference: str
     pairs: Mapping[str, tuple[ArmRows, ArmRows]]
-    """By strategy, the searches of both."""
+    """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Figures of independent samples by their names and k; empty where either arm has no samples."""
+    """Figures of independent samples by name and k; empty if either arm has no samples."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each comparison; an arm is ahead or behind only where the difference is clear.
+    """Return a sentence for each comparison; an arm is ahead or behind only if the difference is significant.
 
-    `titles` say what figures by k are called.
+    `titles` are the names of figures by k.
     """
     found = []
     for one in comparisons:
@@ -180,7 +180,7 @@ def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> lis
 
 
 def in_words(ours: ArmRows, theirs: ArmRows, solved: Figure = SOLVED) -> str:
-    """Return how many more problems an arm solves than another, and whether that is clear."""
+    """Return in words the difference in solved problems and whether it is significant."""
     found = ours.minus(theirs, solved)
     value, low, high, problems = found.interval
     return f"{value:+.1f} of {problems} [{low:+.1f}, {high:+.1f}], p = {found.p:.2g} ({_outcome(found)})"
@@ -216,7 +216,7 @@ class CellResult(NamedTuple):
 
     cell: Cell
     row: dict[str, Any] | None
-    """`None` if the run has not begun."""
+    """None if the run has not started."""
 
     @property
     def is_finished(self) -> bool:
@@ -228,7 +228,7 @@ class CellResult(NamedTuple):
 
 
 class Results:
-    """What is stored of a batch. Figures rest on the problems for which every seed of the arm has ended."""
+    """Stored results of a batch. Figures only use problems on which all seeds of the arm have ended."""
 
     def __init__(self, batch: Batch, cells: Sequence[CellResult]) -> None:
         self.batch, self.cells = batch, tuple(cells)
@@ -247,22 +247,22 @@ class Results:
         return ArmRows(arm, rows, self.batch.seeds, problems)
 
     def with_heldout(self, arm: ArmRows) -> list[str]:
-        """Return the problems of an arm for which every run says whether it is right on held-out rows."""
+        """Return the problems of an arm for which all runs have a held-out result."""
         runs = ((one.cell.problem_id, one.row) for one in self.of(arm.arm))
         unknown = {problem for problem, row in runs if row is None or row["solved_heldout"] is None}
         return [problem for problem in arm.problems if problem not in unknown]
 
     def solved_in_any(self, arm: Arm) -> set[str]:
-        """Return the problems that an arm solved with some seed so far."""
+        """Return the problems solved so far with some seed of an arm."""
         return {one.cell.problem_id for one in self.of(arm) if one.is_solved}
 
     def unlocked(self, arm: Arm) -> tuple[str, ...]:
-        """Return the problems that an arm solved with some seed so far, and no other arm with any."""
+        """Return the problems solved so far with some seed of an arm and with no seed of other arms."""
         others = (self.solved_in_any(other) for other in self.batch.arms if other != arm)
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yield each later arm against the first, where both have ended a problem."""
+        """Yield comparisons of each arm with the first, if both have ended on a common problem."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):
@@ -270,7 +270,7 @@ class Results:
                 yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
 
     def verdict(self) -> list[str]:
-        """Return what the comparisons say in sentences."""
+        """Return the comparisons in sentences."""
         found = verdict([*self.comparisons()], {})
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
@@ -279,7 +279,7 @@ class Results:
 
 
 def read_results(batch: Batch, store: Store) -> Results:
-    """Return what is stored of a batch. Raises `StoreError`."""
+    """Return the stored results of a batch. Raises `StoreError`."""
     known = {row.run: row.status for row in store.runs()}
     return Results(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
 
@@ -302,7 +302,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
 
 
 def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
-    """Return the common fields of a row: when the run was solved, its curve and its tokens."""
+    """Return the common fields of a row: time of solution, curve and tokens of the run."""
     solved_after = solved_at(summary.curve, len(problem.objectives))
     return {
         "evaluations": summary.proposed,

@@ -1,4 +1,4 @@
-"""Reads the TOML file of an experiment and collects all errors in it."""
+"""Reads the TOML file of an experiment and collects all its errors."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -19,11 +19,11 @@ _GIVEN_ELSEWHERE = {
 }
 _MOST_SEEDS = 10_000
 _MOST_NAME = 100
-"""Characters of a name."""
+"""Maximum length of a name."""
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds that a text such as `0-4` or `0,3,7-9` names, in its order. Raises `ValueError`."""
+    """Parse seeds such as `0-4` or `0,3,7-9`, in this order. Raises `ValueError`."""
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
@@ -40,7 +40,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def raise_faults(faults: Collection[str]) -> None:
-    """Raise `ConfigError` if there is a fault; each is said once."""
+    """Raise `ConfigError` if there are errors, each listed once."""
     listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise ConfigError(listed[0])
@@ -49,7 +49,7 @@ def raise_faults(faults: Collection[str]) -> None:
 
 
 def several(value: Any) -> tuple[Any, ...]:
-    """Return what a list of different numbers holds, or a number alone. Raises `ValueError`."""
+    """Return a number or a list of different numbers as a tuple. Raises `ValueError`."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if any(values.count(one) > 1 for one in values):
         raise ValueError(f"{value!r:.80} names a number twice; name each once")
@@ -72,9 +72,9 @@ Seeds = Annotated[
 
 
 class Part(BaseModel):
-    """A table of a file: a field for each key, whose title says in errors what was expected.
+    """A table of a file, with a field for each key; field titles describe expected values in errors.
 
-    Fields with `exclude` are no keys: they are given beside the table.
+    Fields with `exclude` are not keys; their values are passed separately.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -84,9 +84,9 @@ _Part = TypeVar("_Part", bound=Part)
 
 
 class PartReader:
-    """Returns the parts of a file; a usable value replaces an invalid one, whose error is collected.
+    """Reads the parts of a file; collects errors, and replaces invalid values by usable ones.
 
-    `where` names a part in errors, the file itself if it is empty.
+    `where` is the name of a part in error messages, empty for the file itself.
     """
 
     def __init__(self, path: Path, faults: list[str]) -> None:
@@ -94,11 +94,11 @@ class PartReader:
         self.faults = faults
 
     def add(self, fault: str, where: str = "") -> None:
-        """Take note of what is wrong."""
+        """Record an error."""
         self.faults.append(f"{self.path}: {where + ': ' if where else ''}{fault}")
 
     def part(self, kind: type[_Part], table: Mapping[str, Any], where: str = "", **given: Any) -> _Part:
-        """Return a table as its kind declares it, with `given` values; what is wrong gets its default."""
+        """Return a table as `kind`, with additional `given` values; invalid values become defaults."""
         keys = {key: field for key, field in kind.model_fields.items() if not field.exclude}
         for key in table:
             if key not in keys:
@@ -120,7 +120,7 @@ class PartReader:
         return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        """Return a list of tables that must be there."""
+        """Return a required list of tables."""
         value = data.get(key)
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             return value
@@ -128,7 +128,7 @@ class PartReader:
         return []
 
     def name(self, table: Mapping[str, Any], where: str = "") -> str:
-        """Return the name that something is told apart by."""
+        """Return the unique name of a table."""
         value = table.get("name")
         if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_NAME:
             return value
@@ -138,7 +138,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return some of the known names, none where the value is wrong."""
+        """Return the listed names, which must be known; empty if the value is invalid."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -146,12 +146,12 @@ class PartReader:
         return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
-        """Check that no name is there twice."""
+        """Check that no name occurs twice."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the folders that problems and suites name, relative to the file or bundled."""
+        """Return the folders of the listed problems and suites, relative to the file or bundled."""
         value = data.get("problems")
         if not (isinstance(value, list) and value and all(isinstance(entry, str) for entry in value)):
             self.add(f"problems: expected a list of problems and suites, found {value!r:.80}")
@@ -171,7 +171,7 @@ class PartReader:
         return tuple(folders.values())
 
     def settings(self, value: object, where: str) -> Mapping[str, object]:
-        """Return sections of settings, after checking each key by itself."""
+        """Return sections of settings after checking each key."""
         if not isinstance(value, Mapping):
             self.add(f"expected sections with keys, found {value!r:.80}", where)
             return {}

@@ -1,5 +1,5 @@
 """The page in the browser: a read API over a store, its views, and the export of runs as one file.
 
-Needs the extra `ui`, but for the export. Everything that a store holds is untrusted text: it travels as
-values of JSON, never as a key or as HTML. Nothing is written.
+Needs the extra `ui`, except for the export. All text of a store is untrusted: it is sent as JSON values,
+never as keys or HTML. The store is only read.
 """

@@ -37,9 +37,9 @@ from evovpo.store import Store
 from evovpo.types import Json
 
 _VECTORS_SHOWN = 24
-"""Rows of a heat map."""
+"""Maximum rows of a heat map."""
 _POINTS = 60
-"""Of a curve."""
+"""Maximum points of a curve, after the first."""
 _REACHED = {name: named(name) for name in ("best_mean_reward", "expected_best", "hypervolume")}
 _OF_A_CELL = (
     *("status", "solved", "solved_after", "best_mean_reward", "proposed", "executed", "tokens"),
@@ -47,13 +47,13 @@ _OF_A_CELL = (
 )
 _ARMS = (
     "Solved: a program has every component at full reward; memorised: that, but not on held-out rows. "
-    "Intervals: 95 % bootstrap intervals in which problems and seeds are drawn anew; with one seed they say "
-    "nothing of others. They rest on the problems for which every seed of the arm has ended. Only here: "
-    "solved by this arm with some seed, and by no other with any."
+    "Intervals: 95 % bootstrap intervals over problems and seeds; with one seed they hold only for this one. "
+    "They use the problems on which every seed of the arm has ended. Only here: solved by this arm with some "
+    "seed, and by no other arm with any."
 )
 _MAPS = (
-    "Below, a row is a reward vector that some program of any run has, the best mean on top. Where two rows "
-    "are light in different columns, joining two programs has something to gain."
+    "Below, each row is a reward vector of some program of any run, sorted by mean. If two rows are light in "
+    "different columns, joining the two programs can gain something."
 )
 
 
@@ -64,7 +64,7 @@ def batch_report(name: str, store_url: str | None, limit: int | None = None) -> 
 
 
 def batch_record(results: Results, store: Store | None = None) -> Record:
-    """Return the report of a batch as the page reads it, with heat maps from a store."""
+    """Return the report of a batch for the page, with heat maps if a store is given."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
     curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
@@ -84,9 +84,9 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 
 
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
-    """Write `report.html`, `results.json` and `cells.csv` into `folder`, and return them, the page first.
+    """Write `report.html`, `results.json` and `cells.csv` to `folder`, and return their paths, page first.
 
-    Raises `ConfigError` if the store has no run of the batch or fewer than the report that is there.
+    Raises `ConfigError` if the store has no run of the batch, or fewer than the existing report.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -108,7 +108,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
 
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield the names of the columns, then a row for each arm."""
+    """Yield the column names, then a row for each arm."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
     reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
     yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
@@ -128,7 +128,7 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def arms_table(results: Results) -> Table:
-    """Return a table with a row for each arm, short enough for a terminal."""
+    """Return a table for the terminal with a row for each arm."""
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     shown = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
@@ -140,7 +140,7 @@ def arms_table(results: Results) -> Table:
 
 
 def results_json(results: Results) -> dict[str, Json]:
-    """Return the arms with their figures and the verdict; each interval as `value`, `low`, `high`, `n`."""
+    """Return the arms' figures and the verdict as JSON; intervals are `value`, `low`, `high`, `n`."""
     return {
         "batch": results.batch.name,
         "cells": len(results.cells),
@@ -183,19 +183,19 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_share(evaluations: float) -> Figure:
-    """Return the figure for the share of problems solved within so many evaluations."""
+    """Return the figure for the share of problems solved within a number of evaluations."""
     return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 
 def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
-    """Return a figure of an arm by numbers of evaluations."""
+    """Return a figure of an arm by number of evaluations."""
     budget = arm.arm.evaluations
     points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
     return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
 
 
 def _curve_json(curve: dict[int, Interval]) -> dict[str, Json]:
-    """Return a curve at its end and at the halvings of it."""
+    """Return a curve at its end and at successive halves of it."""
     if not curve:
         return {}
     wanted = {max(curve) // 2**step for step in range(5)}
@@ -217,7 +217,7 @@ def _mean_evaluations(cells: Sequence[CellResult]) -> float:
 
 
 def short_label(arm: Arm, batch: Batch) -> str:
-    """Return the name of an arm without what all arms of the batch share."""
+    """Return the name of an arm without the parts shared by all arms of the batch."""
     values = zip(*batch.arms, strict=True)
     apart = [str(one) for one, of_all in zip(arm, values, strict=True) if len(set(of_all)) > 1]
     return ", ".join(apart) or arm.label
@@ -232,7 +232,7 @@ def _cell_rows(results: Results) -> Iterator[Sequence[object]]:
 
 
 def _problem_rows(results: Results) -> Iterator[list[str]]:
-    """Yield for each problem and arm the number of seeds that solved it, or the best mean reward."""
+    """Yield a row per problem: for each arm the number of seeds that solved it, or the best mean reward."""
     for problem in results.problems:
         of_problem = [one for one in results.cells if one.cell.problem_id == problem]
         by_arm = ([one for one in of_problem if one.cell.arm == arm] for arm in results.batch.arms)
@@ -250,7 +250,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return the best different reward vectors of a problem over all cells; `None` if nothing was judged."""
+    """Return the best distinct reward vectors of a problem over all cells, or None without any."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

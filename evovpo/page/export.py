@@ -1,4 +1,4 @@
-"""Exports a run or a report as one HTML file: the page with the answers of its API embedded."""
+"""Exports a run or a report as one HTML file: the page with embedded answers of its API."""
 
 import base64
 import gzip
@@ -14,14 +14,14 @@ from evovpo.page.read_api import MOST_ROWS, Record
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
-"""Of the packed answers in a file; details of programs are left out beyond it."""
+"""Maximum size of the packed answers in a file; further program details are left out."""
 _PROGRAMS_A_PART = 50
 
 
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
-    """Return the page of a run as one document, how many programs have their details in it, and of how many.
+    """Return the page of a run as one document, and the numbers of programs with details and of all programs.
 
-    Details of the best lineage come first, then others that fit.
+    Details of the best lineage come first, then of other programs while they fit.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
@@ -42,12 +42,12 @@ def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
 
 
 def packed(answers: dict[str, Record]) -> str:
-    """Return answers of the API by their paths as text for `document`."""
+    """Pack API answers by path into text for `document`."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page as one document with its answers in it; `home` is the path of the first view."""
+    """Return the page as one document with the packed answers; `home` is the path of the first view."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

@@ -1,7 +1,7 @@
 """Incrementally updated figures of a run.
 
-One `RunFigures` is kept for each run that the page shows, so that an update reads only new tells. It adds to
-the summary of the run what only the page shows. A scalar reward is the mean over components, or the
+A `RunFigures` is kept for each run on the page, so that an update reads only new tells. It extends the
+summary of the run with figures only needed by the page. A scalar reward is the mean over components, or the
 `combined_score` if the evaluator returns one.
 """
 
@@ -20,7 +20,7 @@ from evovpo.types import Problem, PromptKind, Status
 
 _PAGE_TELLS = 250
 _WINDOW = 100
-"""Judged programs behind a point of the running mean."""
+"""Number of judged programs in the running mean."""
 
 
 class Point(NamedTuple):
@@ -29,10 +29,10 @@ class Point(NamedTuple):
     evaluations: int
     tokens: int
     seconds: float
-    """Of sampling and of the sandbox, added up."""
+    """Total of sampling and sandbox."""
     best: float
     mean: float | None
-    """Over the latest judged programs."""
+    """Mean over the latest judged programs."""
     score: float | None
 
 
@@ -46,7 +46,7 @@ class ProgramLine(NamedTuple):
     evaluation_id: str
     position: int
     evaluations: int
-    """Candidates proposed up to and with it."""
+    """Candidates proposed, up to and including this program."""
     kind: PromptKind
     island: int
     status: Status
@@ -56,7 +56,7 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """Its `combined_score` or the number in its place."""
+    """`combined_score`, or the mean used in its place."""
 
 
 class Milestone(NamedTuple):
@@ -88,57 +88,57 @@ class RunFigures:
         self.problem = problem
         self.summary = RunSummary()
         self.last = -1
-        """Position of the last tell that was seen in the store."""
+        """Position of the last tell found in the store."""
         self.has_all = False
-        """True once all of a finished run was read."""
+        """True once a finished run has been read completely."""
         self.points: list[Point] = []
         self.lines: list[ProgramLine] = []
         self.line_of: dict[str, ProgramLine] = {}
         self.best_score: ProgramLine | None = None
         self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
-        """Of each component, values rising."""
+        """By component, in order of rising value."""
         self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
         self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.rises: list[int] = []
-        """Places in `points` at which the best rises."""
+        """Indices in `points` at which the best rises."""
         self._latest: deque[float] = deque(maxlen=_WINDOW)
         self._orders: dict[str, list[ProgramLine]] = {}
         self._ordering = threading.Lock()
 
     @property
     def position(self) -> int:
-        """Position of the last tell that is in the figures; -1 before the first."""
+        """Position of the last tell counted in the figures; -1 before the first."""
         return self.summary.tells - 1
 
     @property
     def best(self) -> ProgramLine | None:
-        """The program with the highest score, else with the highest mean reward."""
+        """The program with the highest score, or without scores the highest mean reward."""
         return self.best_score or self.line_of.get(self.summary.best_program_id or "")
 
     @property
     def now(self) -> Point:
-        """Progress of the run."""
+        """The latest point."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
     def is_whole(self) -> bool:
-        """True if all tells of the last look are counted."""
+        """True if all tells found in the last update are counted."""
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Read the new tells for about that time; the next call continues from there."""
+        """Read new tells, until about the time `until`; the next call continues from there."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)
             for tell in store.tell_lines(self.run_id, self.position + 1, after):
                 self._add(tell)
-            self.summary.tells = after + 1  # further than the last tell where rows were deleted
+            self.summary.tells = after + 1  # beyond the last tell if rows were deleted
             if time.monotonic() > until:
                 return
 
     def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
-        """Return the programs sorted by a key, whose order is kept by its name for the next call."""
+        """Return the programs sorted by a key; the order is cached under the key's name."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
             new = self.lines[len(order) :]
@@ -176,7 +176,7 @@ class RunFigures:
         seconds = self.summary.sampling_seconds + self.summary.evaluation_seconds
         best = self.summary.best_mean_reward or 0.0
         point = Point(evaluations, self.summary.tokens, seconds, best, mean, score)
-        self.points.append(point)  # before its rise, which another thread may read
+        self.points.append(point)  # before the rise, which another thread may read
         if (best, score) != (before.best, before.score):
             self.rises.append(len(self.points) - 1)
         for line in tell.candidates:

@@ -44,15 +44,15 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 MOST_CONNECTIONS = 60
 PATIENCE_SECONDS = 10.0
-"""How long a client may take to send a request or to read an answer."""
+"""Timeout for a client to send a request or read an answer."""
 
 Allowed = range | Sequence[str] | None
-"""Numbers or words that a parameter may be; None for any text."""
+"""Valid numbers or words of a parameter; None for any text."""
 _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
 
 
 def needs_token(host: str) -> bool:
-    """Return whether other users can reach a server at `host`, from elsewhere or on this machine."""
+    """True if other users, on this machine or elsewhere, can reach a server at `host`."""
     return host not in _LOCAL or any(
         1000 <= one.pw_uid < 60_000 and one.pw_uid != os.getuid()
         for one in pwd.getpwall()
@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is cut if its client is slow, or slowest of many when a new one comes."""
+    """A connection that is closed if its client times out, or is the slowest when there are too many."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -100,7 +100,7 @@ class _TimedConnection(H11Protocol):
         self._go_on()
 
     def _look(self) -> None:
-        """Start the clock while the client has to send or read something, else stop it."""
+        """Start the timeout while waiting for the client, else stop it."""
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked and self.conn.their_state is not h11.SEND_BODY and not self.flow.write_paused:
             self._go_on()
@@ -114,10 +114,10 @@ class _TimedConnection(H11Protocol):
 
 
 def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
-    """Return the web application over a store, and perhaps the report of a batch or a study.
+    """Return the web application of a store and, if given, the report of a batch or a study.
 
-    With a token every request must bring it: as `?token=` once, which a cookie then keeps, or as a bearer.
-    Without one, only requests to localhost by name are answered, which prevents DNS rebinding.
+    A token must be part of every request: as a bearer token, or as `?token=` once, which sets a cookie.
+    Without a token, only requests to localhost by name are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
         **_QUERIES,
@@ -141,7 +141,7 @@ async def _guard(token: str | None, request: Request, call_next: RequestResponse
 
 
 def _refusal(token: str | None, request: Request) -> Response | None:
-    """Return a refusal, or the redirect that moves a token from the address to a cookie."""
+    """Return an error, a redirect that moves the token from the URL to a cookie, or None if allowed."""
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         return None if host in _LOCAL else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")
@@ -158,15 +158,15 @@ def _refusal(token: str | None, request: Request) -> Response | None:
 
 
 def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
-    """Serve an application until Ctrl-C; `on_ready` gets the address. Port 0 takes a free one."""
+    """Serve an application until Ctrl-C; calls `on_ready` with the address. Port 0 chooses a free port."""
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
         listener = socket.create_server((host, port), family=family)
     except OSError as error:
-        advice = f"{host}:{port} cannot be listened at ({error.strerror}); give another --port"
+        advice = f"cannot listen on {host}:{port} ({error.strerror}); give another --port"
         raise ConfigError(advice) from error
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
-    on_ready(address)  # the socket listens already: whoever asks from now on is answered
+    on_ready(address)  # the socket listens already, so no request is lost
     with listener:
         config = uvicorn.Config(
             app, log_level="error", ws="none", http=_TimedConnection, backlog=MOST_CONNECTIONS
@@ -183,7 +183,7 @@ def _answer(
 ) -> Callable[[Request], Response]:
     """Return an endpoint that answers with a record or an error.
 
-    `read` takes the source, the parameters of the path, and those `allowed` in the query.
+    `read` takes the source, the path parameters and the `allowed` query parameters.
     """
 
     def answer(request: Request) -> Response:
@@ -198,7 +198,7 @@ def _answer(
         except (BadRequestError, StoreError) as error:
             status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 503)
             if status == 503:
-                source.close()  # what its connections know of a file that was damaged stays wrong
+                source.close()  # open connections would keep the state of a damaged file
             return _error(status, str(error))
 
     return answer
@@ -212,7 +212,7 @@ _STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
-    """Return a record as JSON in ASCII, which can hold lone surrogates."""
+    """Return a record as ASCII JSON, which can represent lone surrogates."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 
@@ -241,7 +241,7 @@ _QUERIES: _Queries = {
     "/api/programs/{program_id}": (read_api.program_record, {"run": None}),
     "/api/policies": (read_api.policies_record, {}),
 }
-"""The read API: by path, the function and its parameters."""
+"""The read API: path -> function and parameters."""
 
 
 def _error(status: int, message: str) -> Response:

@@ -1,4 +1,4 @@
-"""The store of the page: opened at the first request, and again after it failed or was replaced."""
+"""The store of the page: opened at the first request, and again after a failure or replacement."""
 
 import threading
 import time
@@ -13,22 +13,22 @@ _PATIENCE = {
     "sqlite": {"timeout": "5"},
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
-"""Timeouts of a look, where the URL has none."""
+"""Default timeouts of store requests."""
 UPDATE_SECONDS = 0.04
-"""About how long one look reads new tells; the next looks read the rest."""
+"""Approximate time limit for reading new tells in a request; later requests read the rest."""
 _MOST_LINES = 400_000
-"""Programs of all runs whose figures are kept; least recently used runs are dropped."""
+"""Maximum number of programs in cached figures; least recently used runs are dropped."""
 
 
 class Source:
-    """A store and the figures of the runs that the page shows; thread-safe; close it at the end."""
+    """A store and cached figures of its runs; thread-safe; to be closed at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
-        """Open nothing yet. Raises StoreError if `url` is no address of a database."""
+        """Open nothing yet. Raises StoreError if `url` is not a database URL."""
         parsed = parse_url(url)
         patience = {**_PATIENCE.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
-        """The store's address with its password and this page's patience."""
+        """The store's URL with its password and timeouts."""
         self._update_seconds = update_seconds
         self._lock = threading.RLock()
         self._store: Store | None = None
@@ -37,7 +37,7 @@ class Source:
         self._problems: dict[tuple[str, str], Problem] = {}
 
     def store(self) -> Store:
-        """Return the open store, opened again where its file was replaced."""
+        """Return the open store, reopened if its file was replaced."""
         with self._lock:
             if self._store is not None and file_identity(self._store.file) != self._identity:
                 self.close()
@@ -47,7 +47,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return the figures of a run, updated until its own or the given `deadline`."""
+        """Return the figures of a run, updated until time `until`, by default a new `deadline`."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -61,14 +61,14 @@ class Source:
             lock, figures = self._figures[run.id]
         with lock:
             if until is not None and time.monotonic() > until:
-                figures.last = max(figures.last, 0)  # read later: until then it is not whole
+                figures.last = max(figures.last, 0)  # read later; incomplete until then
             elif not (run.status.is_finished and figures.has_all):
                 figures.update(store, self.deadline() if until is None else until)
                 figures.has_all = run.status.is_finished and figures.is_whole
         return figures
 
     def deadline(self) -> float:
-        """Return when a look that begins now has taken long enough."""
+        """Return the time limit of a request that begins now."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:
@@ -79,7 +79,7 @@ class Source:
         return self._problems[key]
 
     def close(self) -> None:
-        """Close the store and forget what was read from it, until it is asked for again."""
+        """Close the store and clear the caches; the next request reopens it."""
         with self._lock:
             if self._store is not None:
                 self._store.close()

@@ -1,6 +1,6 @@
-"""The answers of the read API: runs, programs and policy versions as JSON, in pages.
+"""The answers of the read API: runs, programs and policy versions as paginated JSON.
 
-Text from the store is untrusted: it appears only as JSON values, never as keys. Long texts are cut.
+Text from the store is untrusted: it appears only as JSON values, never as keys. Long texts are truncated.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Roll
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
-"""Of one text; what is longer is cut."""
+"""Maximum length of a text; longer ones are truncated."""
 _PREVIEW = 160
 _MOST_ANCESTORS = 200
 _MOST_TRAININGS = 20
@@ -35,10 +35,10 @@ _MOST_TOKENS = 20_000
 _VALUE_CHARACTERS = 2000
 _SMALL_CURVE = 30
 _OF_A_LOOP = re.compile(r"(.+)-r\d+-p\d+")
-"""The id of a run of `evovpo loop`; the same loop's begin alike."""
+"""Id of a run of `evovpo loop`; the first part identifies the loop."""
 
 Record = dict[str, Any]
-"""An object of JSON."""
+"""A JSON object."""
 
 
 SORTS: dict[str, Callable[[ProgramLine], Any]] = {
@@ -55,7 +55,7 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
 def runs_record(
     source: Source, offset: int = 0, limit: int = 100, problem: str = "", status: str = ""
 ) -> Record:
-    """Return runs, newest first, with their figures; `more` says whether others follow."""
+    """Return runs with their figures, newest first; `more` is True if further runs follow."""
     heads, until = source.store().run_heads(offset, limit + 1, problem, status), source.deadline()
     return {
         "offset": offset,
@@ -65,7 +65,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all figures of a run: those of the list, curves, components, islands and failures."""
+    """Return all figures of a run: those in the list, curves, components, islands and failures."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -99,7 +99,7 @@ def programs_record(
 ) -> Record:
     """Return the judged programs of a run with rewards and the beginning of their source.
 
-    `wanted` maps fields of `ProgramLine` to the values that listed programs must have.
+    `wanted` maps fields of `ProgramLine` to required values.
     """
     head = head_of(source, run_id)
     figures, store, name = source.figures(head.run), source.store(), sort.removeprefix("-")
@@ -128,7 +128,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return the answers of a model by slot with their status; `more` is True if others follow."""
+    """Return the answers of a model by slot with their status; `more` is True if further answers follow."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -155,9 +155,9 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 
 
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
-    """Return a program as a run first proposed it: source, judgement, prompt, completion and tokens.
+    """Return a program as first proposed in a run: source, judgement, prompt, completion and tokens.
 
-    Without `run` it is one of up to 20 `runs` that proposed it. If `run` did not, only the source is given.
+    The default run is one of up to 20 `runs` that proposed it. A run that did not gets the source alone.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -206,7 +206,7 @@ def policies_record(source: Source) -> Record:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
-    """Return a text cut to a number of characters, and its full length."""
+    """Return a text truncated to `most` characters, and its full length."""
     return {"text": text[:most], "characters": len(text)}
 
 
@@ -257,14 +257,14 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
 
 
 def _models(config: Config | None) -> list[str]:
-    """Return the names of the models behind servers that a run asks."""
+    """Return the names of a run's models behind servers."""
     if config is None or config.proposer.name != "openai":
         return []
     return [model.name for model in config.models] or [config.proposer.model or ""]
 
 
 def _group(run: Run) -> str:
-    """Return a key shared by the runs of one loop, and by runs that differ by their seed alone."""
+    """Return a key shared by all runs of a loop, or by runs that differ only in their seed."""
     loop = _OF_A_LOOP.fullmatch(run.id)
     return f"loop {loop[1]}" if loop else _without_seed(run.problem_id, run.problem_version, run.config_json)
 
@@ -286,12 +286,12 @@ def _config(config_json: str) -> Config | None:
 
 
 def _counts(counts: Mapping[Any, int]) -> list[Record]:
-    """Return what was counted, most first; a word of the store is a value here, not a key."""
+    """Return counts, highest first; names from the store are values, not keys."""
     return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
-    """Return about `_MOST_STEPS` rows at most: the first, the last, those in `kept`, and some between."""
+    """Return a sample of about `_MOST_STEPS` rows, including the first, the last and those in `kept`."""
     count = len(rows)
     shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
     return [rows[number] for number in sorted(shown) if number >= 0]
@@ -345,7 +345,7 @@ def _example(row: RowResult | None) -> Record:
 
 
 def _value(value: Json) -> str:
-    """Return a value as JSON writes it, cut where it is long."""
+    """Return a value as truncated JSON text."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
 
@@ -370,7 +370,7 @@ def _training(source: Source, training: Training) -> Record:
 
 @lru_cache(maxsize=100)
 def _settings(config_json: str) -> list[Record]:
-    """Return the stored settings of a run, each with its default ("null" without one)."""
+    """Return the stored settings of a run with their defaults ("null" without default)."""
     model = {name: field.default for name, field in ModelConfig.model_fields.items()}
     defaults = dict(_leaves({**json.loads(Config().to_json()), "models": model})) | {("models",): []}
     return [
@@ -385,7 +385,7 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield the values of nested objects and lists with their paths of keys and numbers from 1."""
+    """Yield the leaves of nested objects and lists with their paths of keys and 1-based indices."""
     is_nested = isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(x, dict) for x in value)
     )
@@ -401,5 +401,5 @@ def _names(problem: Problem) -> list[str]:
 
 
 def _of(record: Any, *names: str) -> Record:
-    """Return fields of a record; all None without a record."""
+    """Return fields of a record; all are None without a record."""
     return {name: getattr(record, name, None) for name in names}

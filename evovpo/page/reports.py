@@ -1,4 +1,4 @@
-"""Reports as the page shows them: a name, progress, sentences, and parts (tables, charts, heat maps)."""
+"""Reports on the page: a name, progress, sentences, and parts (tables, charts, heat maps)."""
 
 import threading
 import time
@@ -9,21 +9,21 @@ from evovpo.page.read_api import Record
 from evovpo.reports.pictures import MOST_BANDS, KCurve
 
 _REST = 50
-"""Pause between two makings of a report, in multiples of the time that it took."""
+"""Pause between updates of a report, as a multiple of the time of an update."""
 
 
 class LiveReport:
-    """A report that is made anew while the page is open."""
+    """A report that is updated while the page is open."""
 
     def __init__(self, make: Callable[[], Record]) -> None:
         self._make = make
         self._lock = threading.Lock()
         self._made: Record = {}
         self.rests_until = 0.0
-        """By `time.monotonic`."""
+        """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return a recent report. Raises StoreError where it cannot be made now."""
+        """Return a recent report. Raises StoreError if it cannot be made at present."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -36,17 +36,17 @@ class LiveReport:
 
 
 def report(name: str, ended: tuple[int, int], sentences: Sequence[str], parts: Iterable[Record]) -> Record:
-    """Return a report as the page reads it."""
+    """Return a report in the format of the page."""
     return {"name": name, "ended": list(ended), "sentences": list(sentences), "parts": list(parts)}
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Record:
-    """Return a table of texts; what stands between ** is bold."""
+    """Return a table of texts; text between ** is bold."""
     return {"kind": "table", "title": title, "columns": columns, "rows": list(rows), "note": note}
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return lines against one axis; few of them have their intervals as bands."""
+    """Return a line chart; up to `MOST_BANDS` curves have interval bands."""
     series = [
         {
             "name": label,

@@ -12,9 +12,9 @@ from evovpo.store import rises
 from evovpo.types import ParseStatus, Status
 
 _MOST = 3
-"""Sentences said; more are not read."""
+"""Maximum number of sentences."""
 _MANY = 1 / 3
-"""Share of requests, answers or programs from which on a failure is worth a sentence."""
+"""Minimum share of requests, answers or programs with a failure that is worth a sentence."""
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
@@ -23,10 +23,10 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 def advice(
     view: RunView, store_option: str = "", unread: Sequence[Mapping[str, Any]] = (), is_failed: bool = False
 ) -> list[str]:
-    """Return up to three sentences of advice, the most useful first; none if the run solved all rows.
+    """Return up to three sentences of advice, most useful first; none for a solved run.
 
-    `unread` are some of its answers without a program, as `Store.answers` gives them, to quote from. No more
-    evaluations are advised where the run `is_failed`: nothing it asked for came to anything.
+    `unread` are some answers without a program, from `Store.answers`, to quote from. For a run that
+    `is_failed`, in which no ask brought anything, no more evaluations are advised.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread, is_failed), _MOST))

@@ -14,7 +14,7 @@ from evovpo.reports.text import calls_text
 from evovpo.store import CallTotals, RunRow
 
 _READ_SECONDS = 5.0
-"""Time between two looks into the store."""
+"""Interval between reads of the store."""
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """Shows the progress of a batch, of which `stored` runs are there already; `take` gets every message."""
+    """Shows the progress of a batch with already `stored` runs; pass each message to `take`."""
 
     unit = "evaluations"
 
@@ -53,7 +53,7 @@ class BatchProgress(WorkBar):
         return super().__enter__()
 
     def take(self, message: Message) -> None:
-        """Take note of what a process says about its cell."""
+        """Record the message of a process about its cell."""
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
@@ -69,7 +69,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read the sums over the running runs' requests at intervals."""
+        """Read the request totals of running runs at intervals."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))
@@ -80,7 +80,7 @@ class BatchProgress(WorkBar):
         ended, solved = sum(one.is_ended for one in cells), sum(one.at.solved for one in cells)
         name = f"{ended} of {len(cells)} runs ended, {solved} solved"
         name += f", {self._failed} failed" * bool(self._failed)
-        self._bars.tasks[0].description = name  # the estimate of the time left goes on
+        self._bars.tasks[0].description = name  # keeps the estimate of the remaining time
         waits = [one.at.waits for one in cells if one.is_under_way and one.at.waits][:1]
         total = sum(one.at.proposed if one.is_ended else one.budget for one in cells)
         figures = ", ".join(filter(None, (self._calls, *waits)))

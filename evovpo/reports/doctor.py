@@ -1,4 +1,4 @@
-"""The doctor: reads or makes the sample of a run or problem, diagnoses it, and reports as text and JSON."""
+"""The doctor: takes the sample of a run or problem, diagnoses it, and reports as text and JSON."""
 
 import itertools
 from collections.abc import Callable
@@ -29,12 +29,12 @@ SAMPLING: dict[str, object] = {
     "search.joins": False,
     "search.stop_when_solved": False,
 }
-"""How a sample of a problem without runs is made: by an ordinary search whose candidates are all the model's,
-in chains as VPO trains on them. 240 answers are ten prompts."""
+"""Settings to sample a problem without runs: an ordinary search in which all candidates come from the model,
+in chains as in VPO training. 240 answers are ten prompts."""
 _ROWS_SHOWN = 40
 _SETS_EXPLAINED = (
-    "E max: expected best reward over random weightings, what VPO pays for; headroom: how far it is above the"
-    " best mean; union: what it would be if each weighting saw one component only."
+    "E max: expected best reward over random weightings, the reward of VPO; headroom: its excess over the"
+    " best mean; union: its value if each weighting had a single component."
 )
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 HEADLINES = {
@@ -48,17 +48,17 @@ class DoctorReport(NamedTuple):
     """A diagnosis and the source of its sample."""
 
     problem: Problem
-    """With the grouping that it has now."""
+    """With its present grouping."""
     run: Run
     diagnosis: Diagnosis
     others: int = 0
-    """Further runs that the problem was found to have, and that were not looked at."""
+    """Number of further runs of the problem, which are ignored."""
     is_new: bool = False
     """True if the run was made for this report."""
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem that a target names, or None if it can only be a run; raises `ProblemError`."""
+    """Return the problem that a target names, or None if it must be a run; raises `ProblemError`."""
     try:
         folder = resolve_problem(target)
     except ProblemError:
@@ -69,7 +69,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on a run, given by its id, the beginning of one, or as `latest`; or `StoreError`."""
+    """Return the report on a run: its id, the beginning of its id, or `latest`; raises `StoreError`."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:
@@ -95,9 +95,9 @@ def examine_problem(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> DoctorReport:
-    """Return the report on the newest run of this version of a problem, after making one if there is none.
+    """Return the report on the newest run of this version of a problem, or on a new run if there is none.
 
-    Raises `StoreError` if the new run has nothing to look at.
+    Raises `StoreError` if no answer of the new run holds a program.
     """
     of_problem = [store.run(row.run) for row in store.runs() if row.problem == problem.id]  # newest first
     runs = [run for run in of_problem if run.problem_version == problem.version]
@@ -116,13 +116,13 @@ def examine_problem(
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
-    """Return the report on a run, or None if no complete group of it holds a program."""
+    """Return the report on a run, or None if none of its complete groups holds a program."""
     sample = take_sample(problem, store.groups(run.id))
     return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
 
 
 def report_view(report: DoctorReport) -> RenderableType:
-    """Return all that is shown of a report: verdict, reasons, figures, components, what to change."""
+    """Return a report for the terminal: verdict, reasons, figures, components and advice."""
     diagnosis = report.diagnosis
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
     title.append(HEADLINES[diagnosis.verdict], style=f"bold {_STYLES[diagnosis.verdict]}")
@@ -144,7 +144,7 @@ def report_view(report: DoctorReport) -> RenderableType:
         if setting:
             where = f"{report.problem.folder or report.problem.id}/problem.toml"
             settings += f", and this grouping into {len(advice.groups)} in {printable(where)}:\n"
-        # Each line on its own, so that none is broken and all can be copied.
+        # One text per line, so that lines do not wrap and can be copied.
         lines = [settings, *setting.splitlines()]
         parts += [Text(), *(Text(line, no_wrap=True, overflow="ignore") for line in lines)]
     return Group(*parts)
@@ -165,7 +165,7 @@ def _origin(report: DoctorReport) -> str:
 
 
 def figures_table(diagnosis: Diagnosis) -> Table:
-    """Return the figures, each with what it means."""
+    """Return a table of the figures with their meanings."""
     figures = diagnosis.figures
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
     flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
@@ -174,9 +174,9 @@ def figures_table(diagnosis: Diagnosis) -> Table:
         (
             "components that vary",
             f"{figures.varying} of {len(figures.mean_rewards)}",
-            "the others are the same in all answers",
+            "the other components are the same in all answers",
         ),
-        ("effective rank", f"{figures.rank:.1f}", "in how many different ways answers differ"),
+        ("effective rank", f"{figures.rank:.1f}", "number of independent ways in which answers differ"),
         ("mean correlation", correlation, f"of two components; VPO cannot help from about {COLLINEAR:g}"),
         (
             "answers with any reward",
@@ -185,15 +185,15 @@ def figures_table(diagnosis: Diagnosis) -> Table:
         ),
         ("answers right", percent(figures.right), "every component at 1"),
         ("groups with spread", percent(figures.spread), f"their chains differ in what they earn{flat}"),
-        ("unreadable answers", percent(figures.unreadable), "hold no program, and earn nothing"),
-        ("repeated answers", percent(figures.repeated), "hold a program that was there before"),
+        ("unreadable answers", percent(figures.unreadable), "without a program, and without reward"),
+        ("repeated answers", percent(figures.repeated), "repeat an earlier program"),
     ):
         table.add_row(name, value, text)
     return table
 
 
 def sets_table(diagnosis: Diagnosis) -> Table:
-    """Return how sets of answers score, with the components as they are and as advised."""
+    """Return a table of the scores of sets of answers, with present and with advised components."""
     table = plain_table("sets of answers", *map(right, ("best mean", "E max", "headroom", "union")))
     for name, scores in named_scores(diagnosis):
         best, expected, union = scores.best_mean, scores.expected_best, scores.union
@@ -202,7 +202,7 @@ def sets_table(diagnosis: Diagnosis) -> Table:
 
 
 def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
-    """Return the scores that are shown, with their names."""
+    """Return the names and values of the scores to show."""
     shown = [("", diagnosis.figures.scores)]
     if diagnosis.is_grouping_advised:
         shown.append((", as advised", diagnosis.advice.scores))
@@ -217,7 +217,7 @@ def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
-    """Return the components, by the groups that they would be in."""
+    """Return a table of the components, ordered by advised group."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
     numbers = {index: number for number, group in enumerate(groups, start=1) for index in group}
@@ -237,7 +237,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
-    """Return the advised grouping as a section of `problem.toml`, in names of objectives; or empty."""
+    """Return the advised grouping of objectives as a section of `problem.toml`; empty without one."""
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [
@@ -251,7 +251,7 @@ def _sentence(text: str) -> str:
 
 
 def report_json(report: DoctorReport) -> dict[str, Json]:
-    """Return for machines what `report_view` shows; groups are lists of names of objectives."""
+    """Return the report as JSON; groups are lists of objective names."""
     diagnosis = report.diagnosis
     sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice
     names = sample.names

@@ -1,4 +1,4 @@
-"""Progress of runs, batches and trainings: bars on a terminal, a line every half minute elsewhere."""
+"""Progress of runs, batches and trainings: bars on a terminal, else a line every half minute."""
 
 import threading
 import time
@@ -18,15 +18,15 @@ from evovpo.store import CallTotals
 from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
-"""Shortest time between two updates of the bars."""
+"""Minimum time between updates of the bars."""
 LINE_SECONDS = 30.0
-"""Time between two lines where there is no terminal."""
+"""Interval between lines without a terminal."""
 _SPEED_SECONDS = 3600.0
-"""Time over which the speed is taken, long enough for slow models."""
+"""Window of the speed estimate, long enough for slow models."""
 
 
 class _Bars(Progress):
-    """Bars with something below them."""
+    """Progress bars with text below them."""
 
     below: RenderableType = ""
 
@@ -39,7 +39,7 @@ class WorkBar:
     """Shows progress on standard error until the end of a `with` block."""
 
     unit = ""
-    """What is counted, for lines."""
+    """Unit of the counts."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
@@ -71,7 +71,7 @@ class WorkBar:
             self._bars.stop()
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
-        """Show the name and progress of the work; a new name restarts the estimate of the time left."""
+        """Show name and progress of the work; a new name resets the estimate of the remaining time."""
         work = self._bars.tasks[0]
         if work.description != name:
             self._bars.reset(self._work)
@@ -79,7 +79,7 @@ class WorkBar:
         self._bars.update(self._work, description=printable(name), completed=done, figures=figures)
 
     def status(self) -> str:
-        """Return in one line what is worked at, how far it is, and how long it may still take."""
+        """Return one line with the name, progress and estimated remaining time of the work."""
         work = self._bars.tasks[0]
         done = "" if work.total is None else f"{work.completed:.0f} of {work.total:.0f} {self.unit}".rstrip()
         left = work.time_remaining
@@ -87,12 +87,12 @@ class WorkBar:
         return ", ".join(filter(None, (work.description, done, work.fields["figures"], togo)))
 
     def line(self, text: str) -> None:
-        """Print a line, on a terminal above the bars."""
+        """Print a line; on a terminal it appears above the bars."""
         self._shown_at = time.monotonic()
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def _line(self, text: str) -> None:
-        """Print a line where there is no terminal."""
+        """Print a line unless there is a terminal."""
         if not self._console.is_terminal:
             self.line(text)
 
@@ -103,27 +103,27 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """Shows the progress of a run, whose hooks are `started` and `told`; `totals` sums its requests."""
+    """Shows the progress of a run by its hooks `started` and `told`; `totals` returns its request totals."""
 
     unit = "evaluations"
 
     def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:
         self._totals = totals
         self.run: Run | None = None
-        """The run, once it is stored and can be resumed."""
+        """The run, or None until it is stored and can be resumed."""
         self.proposed = 0
-        """Candidates proposed so far, also by an earlier process."""
+        """Candidates proposed so far, including those of earlier processes."""
         self._proposed_before: int | None = None
         self._begin, self._read_at = time.monotonic(), float("-inf")
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Say what takes time before the search can begin."""
+        """Show what the search is waiting for before it begins."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
-        """Take note that the run is stored."""
+        """Record that the run is stored."""
         self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
         how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
@@ -131,7 +131,7 @@ class LiveProgress(WorkBar):
         self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {how}")
 
     def told(self, progress: RunProgress) -> None:
-        """Take note of a tell, or that none comes; shown if the last update is long enough ago."""
+        """Record progress after a tell or while waiting; shown at most every `UPDATE_SECONDS`."""
         self.proposed = progress.search.proposed
         is_first = self._proposed_before is None
         if self._proposed_before is None:
@@ -157,12 +157,12 @@ class LiveProgress(WorkBar):
     _said = ""
 
     def status(self) -> str:
-        """Return in one line where the run stands, or what takes time before it begins."""
+        """Return one line with the progress of the run, or what it is waiting for."""
         return ", ".join(filter(None, (super().status(), self._said)))
 
 
 def status_line(search: SearchState, rate: float) -> str:
-    """Return one line about a search: its best program, and its speed in programs a second."""
+    """Return one line about a search: its best program and its speed in programs per second."""
     is_by_example, total = search.problem.is_by_example, len(search.problem.objectives)
     has_score = search.problem.has_one_score
     figure = "{:.6g}".format if has_score else reward_text

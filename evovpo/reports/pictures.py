@@ -1,6 +1,6 @@
 """Pictures of measurements: figures against budgets, arms against a reference, training curves.
 
-Colours are those of Okabe and Ito (2008). Raises `ConfigError` where a picture cannot be written.
+Colours are those of Okabe and Ito (2008). Raises `ConfigError` if a picture cannot be written.
 """
 
 import math
@@ -22,16 +22,16 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 _QUIET = "#C9C9C9"
 _DPI = 110
 MOST_BANDS = 4
-"""Curves with bands in one panel; more hide each other."""
+"""Maximum number of curves with bands in one panel."""
 
 
 class KCurve(NamedTuple):
-    """A figure against k, with its intervals."""
+    """A figure against k, with intervals."""
 
     label: str
     ks: tuple[int, ...]
     intervals: tuple[Interval, ...]
-    """One for each k."""
+    """One per k."""
 
     @property
     def means(self) -> list[float]:
@@ -39,7 +39,7 @@ class KCurve(NamedTuple):
 
 
 class StepCurve(NamedTuple):
-    """An arm's figure against the steps of its trainings."""
+    """A figure of an arm against training steps."""
 
     label: str
     steps: Sequence[float]
@@ -55,7 +55,7 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write one panel an arm: its difference to the reference arm against k, with paired 95 % intervals.
+    """Write one panel per arm: its difference from the reference arm against k, with paired 95 % intervals.
 
     The other arms are grey. A filled mark is a difference whose interval excludes zero.
     """
@@ -90,7 +90,7 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write training figures against steps, one panel each. Raises `ConfigError` if that cannot be done."""
+    """Write training figures against steps, one panel each. Raises `ConfigError` without values to draw."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -122,9 +122,9 @@ def write_budgets(
     budget: str = "evaluations",
     is_cost: bool = False,
 ) -> None:
-    """Write figures against the budget that is named, one panel each; the `ks` of curves are budgets.
+    """Write figures against a budget, one panel each; the `ks` of curves are budgets.
 
-    Few arms have their intervals as bands. Costs have a logarithmic scale, each panel its own, and no bands.
+    Up to `MOST_BANDS` arms have interval bands. Costs have a logarithmic scale per panel, and no bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -156,13 +156,13 @@ def write_budgets(
         _quiet_axes(axes)
         _legend(axes)
     if shared is not None:
-        shared.set_ylim(bottom=0)  # last: panels that are drawn later do not widen a limit that is set
+        shared.set_ylim(bottom=0)  # last, because a fixed limit is not widened by later panels
     _finish(figure, path, title, note)
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of this size in inches."""
-    # Imported only here: it takes most of a second, and most of what imports this module does not draw.
+    """Return an empty figure; sizes in inches."""
+    # Imported here because it takes almost a second, and most users of this module do not draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -204,12 +204,12 @@ def _legend(axes: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """Return text that matplotlib does not read as a formula, without what a font cannot show."""
+    """Return text without control characters, escaped so that matplotlib reads no formula."""
     return printable(text).replace("$", r"\$")
 
 
 def _finish(figure: Any, path: Path, title: str, note: str) -> None:
-    """Add title and note, in lines that fit, and write the PNG next to its final place, then rename it."""
+    """Add title and note, wrapped to the width, and write the PNG."""
     width = figure.get_figwidth()
     figure.suptitle(fill(plain(title), round(9 * width)), fontsize=14, x=0.01, ha="left")
     if note:
@@ -219,7 +219,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure whole, in 128 colours; `ConfigError` says what to give `instead`."""
+    """Write a matplotlib figure atomically in 128 colours; `ConfigError` suggests what to give `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:
@@ -227,6 +227,6 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
 
 def few_colours(picture: BytesIO) -> Image.Image:
-    """Return a picture in a palette of 128 colours: a quarter of the bytes, and no visible loss."""
+    """Reduce a picture to 128 colours: a quarter of the bytes without visible loss."""
     whole = Image.open(picture).convert("RGB")
     return whole.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)

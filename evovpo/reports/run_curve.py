@@ -30,9 +30,9 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or the one score.
+    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or its one score.
 
-    By example both are the same number, drawn once. Raises `ConfigError`.
+    For problems by example both are equal and drawn once. Raises `ConfigError`.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
@@ -47,7 +47,7 @@ def write_curve_png(view: RunView, path: Path) -> None:
     label = "best mean reward" + (f" = share of {what} passed" * problem.is_by_example)
     if not problem.has_one_score:
         axes.step(x, means, where="post", color="#1f5fa8", linewidth=2.2, label=label)
-        axes.set_ylim(-0.02, 1.05)  # a little more than [0, 1], so that lines at the ends are seen
+        axes.set_ylim(-0.02, 1.05)  # wider than [0, 1], so that lines at the ends are visible
         axes.set_ylabel("best mean reward of the run", fontsize=12)
     right = frames[-1]
     if points := combined_curve(view.scores):
@@ -67,7 +67,7 @@ def write_curve_png(view: RunView, path: Path) -> None:
         mark = {"marker": "*", "markersize": 17, "color": "#2a8a3e", "linestyle": "none"}
         label = f"solved after {counted(solved, 'evaluation')}"
         axes.plot([solved], [1.0], **mark, label=label, clip_on=False, zorder=5)
-    axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its very end
+    axes.set_xlim(0, 1.03 * max(x[-1], 1))  # room for the mark of a run solved at its end
     axes.set_xlabel("evaluations (programs proposed)", fontsize=12)
     axes.grid(alpha=0.25)
     for frame in frames:

@@ -22,7 +22,7 @@ from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Tru
 
 
 def finished_text(run: Run) -> str:
-    """Return how a finished run ended, in words; empty for one that can be resumed."""
+    """Return in words how a finished run ended; empty for a run that can be resumed."""
     ends = {
         RunStatus.SOLVED: "solved",
         RunStatus.EXHAUSTED: f"its budget of {counted(run.evaluations, 'evaluation')} is used",
@@ -37,9 +37,9 @@ def nothing_judged(
     scores: Sequence[Scored] = (),
     feedback_of: Callable[[str], str] = lambda program_id: "",
 ) -> str:
-    """Return why a run that proposed candidates judged none of them; empty if it judged some.
+    """Return why none of a run's candidates was judged; empty if some were or none was proposed.
 
-    With `scores`, also if all are failures; `feedback_of` gives what the evaluator said of a program.
+    With `scores`, also why all of them failed; `feedback_of` returns the evaluator's feedback on a program.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
@@ -61,7 +61,7 @@ def nothing_judged(
 
 
 def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after: int | None) -> Text:
-    """Return the one sentence that says how a run ended; `solved_after` counts evaluations."""
+    """Return a sentence on how a run ended; `solved_after` is in evaluations."""
     rows, what = outcome.heldout_total, "examples" if problem.is_by_example else "objectives"
     text = Text(f"{printable(problem.id)}: ", style="bold")
     if not outcome.solved:
@@ -91,7 +91,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
 
 
 def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int | None) -> Table:
-    """Return the numbers of a run, one a line; `solved_after` as in `headline`."""
+    """Return the figures of a run, one per line; `solved_after` as in `headline`."""
     table = Table.grid(Column(style="dim"), "", padding=(0, 2))
     if problem.is_by_example:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
@@ -116,14 +116,14 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
     under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
-    table.add_row("programs run", f"{outcome.executed}; what this store has judged before is not run again")
+    table.add_row("programs run", f"{outcome.executed}; programs already judged in this store are not rerun")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
 
 
 def result(view: RunView, outcome: Outcome) -> RenderableType:
-    """Return what a run ends with: sentence, program, examples, numbers."""
+    """Return the final report of a run: headline, program, examples and figures."""
     solved_after = solved_at(view.summary.curve, len(view.problem.objectives))
     parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
     parts += [Text(printable(view.problem.statement), style="italic"), Text()]
@@ -135,7 +135,7 @@ def result(view: RunView, outcome: Outcome) -> RenderableType:
 
 
 def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
-    """Return all that is shown of a stored run: its result, lineage and curve."""
+    """Return the report of a stored run: result, lineage and curve."""
     summary = view.summary
     if view.best is None:
         return Text(f"Run {view.run.id} of {view.problem.id} has judged nothing yet.", style="yellow")
@@ -145,7 +145,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     origin = Config.from_json(run.config_json).run
     if origin.origin:
         begun = counted(len(origin.programs), "program")
-        head.append(f"\nbegan also with the best of run {origin.origin}: {begun}")
+        head.append(f"\nadditional starting programs from run {origin.origin}: {begun}")
     for part, later in pairwise(view.parts):
         before, now = (Config.from_json(one.config_json) for one in (part, later))
         changes = before.differences(now).items()
@@ -180,7 +180,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome for machines; score and `best_metrics` only where there are some."""
+    """Return an outcome as JSON; score and `best_metrics` only if present."""
     fields: dict[str, Json] = dict(outcome._asdict())
     del fields["score"], fields["score_name"]
     if not fields["best_metrics"]:
@@ -195,7 +195,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
 
 
 def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
-    """Return for machines what `run_report` shows."""
+    """Return the content of `run_report` as JSON."""
     outcome = outcome_json(view.outcome(0.0))
     del outcome["seconds"]
     point_keys = ("evaluations", "best_mean_reward", "examples_passed")
@@ -240,7 +240,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
 
 
 def _coverage(view: RunView) -> list[Coverage]:
-    """Return how far the programs of a run reached together as it went on; empty with one component."""
+    """Return the joint coverage of a run's programs over time; empty for a single component."""
     risen = view.summary.risen
     if not risen or len(view.problem.objectives) == 1:
         return []

@@ -44,9 +44,9 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return how a program does by training example or, for a problem with a scorer, by objective.
+    """Return a program's results by training example or, for a problem with a scorer, by objective.
 
-    What an evaluator of its own returned stands beside the reward that the objective makes of it.
+    Metrics of an OpenEvolve evaluator are shown beside the rewards computed from them.
     """
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
@@ -80,7 +80,7 @@ def _metric_text(value: Json) -> str:
 
 
 def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> RenderableType:
-    """Return examples with a program's outputs and pass marks; of more than `limit`, failed ones first."""
+    """Return examples with a program's outputs and pass marks; above `limit` rows, failed ones first."""
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
         numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])
@@ -100,7 +100,7 @@ def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> Rende
 
 
 def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableType | None:
-    """Return the held-out rows that a program is wrong on, or None if there are none."""
+    """Return the held-out rows on which a program is wrong, or None without such rows."""
     misses = [row for row in heldout if not row.passed]
     if not misses:
         return None
@@ -109,7 +109,7 @@ def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableTyp
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return the programs that the first one came from; numbers in `made from` are those of the rows."""
+    """Return a program and its ancestors; `made from` refers to row numbers."""
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
@@ -149,7 +149,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
 
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
-    """Return the list of runs."""
+    """Return the table of runs."""
     run, status, start = (Column(name, no_wrap=True) for name in ("run", "status", "started"))
     figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best"))
     table = plain_table(run, folded("problem"), status, *figures, start)
@@ -165,14 +165,14 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def row_json(row: RunRow) -> dict[str, Json]:
-    """Return one run of the list for machines; `solved_heldout` is null if unknown or without such rows."""
+    """Return a run of the list as JSON; `solved_heldout` is null if unknown or without held-out rows."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
 
 
 def population_table(search: SearchState) -> Table:
-    """Return the islands of a search."""
+    """Return the table of a search's islands."""
     table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
     for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
@@ -182,7 +182,7 @@ def population_table(search: SearchState) -> Table:
 
 
 def population_json(search: SearchState) -> list[Json]:
-    """Return the islands of a search for machines: index, program ids, and the best mean reward."""
+    """Return the islands of a search as JSON: index, program ids and best mean reward."""
     return [
         {
             "island": island.index,
@@ -194,7 +194,7 @@ def population_json(search: SearchState) -> list[Json]:
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """Return problems with as much of what they ask for as fits into a line."""
+    """Return the table of problems, with statements cut to one line."""
     table = plain_table(Column("problem", no_wrap=True), right("rows", no_wrap=True), "asks for")
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
@@ -204,7 +204,7 @@ def problems_table(problems: Sequence[Problem]) -> Table:
 
 
 def check_view(report: CheckReport) -> RenderableType:
-    """Return what was found about a problem folder that can be used."""
+    """Return the findings on a usable problem folder."""
     problem = report.problem
     counts = ("training rows", "held-out rows") if problem.is_by_example else ()
     table = plain_table("starting program", "ends", right("mean reward"), *map(right, counts))
@@ -232,7 +232,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return for machines what `check_view` shows; `initial` has raw metrics, else rewards."""
+    """Return the content of `check_view` as JSON; `initial` holds raw metrics, else rewards."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
@@ -247,7 +247,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return a `metrics.toml` with bounds from what a run's evaluator returned; raises `ProblemError`."""
+    """Return a `metrics.toml` with bounds from the metrics of a run; raises `ProblemError`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:
@@ -265,7 +265,7 @@ def bounds_text(store: Store, run_id: str) -> str:
 
 
 def settings_table(settings: OpenEvolveSettings) -> RenderableType:
-    """Return the effect of each key of an OpenEvolve configuration file, those without effect last."""
+    """Return the effect of each key of an OpenEvolve configuration file, keys without effect last."""
     table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
     for effect, style in styles.items():

@@ -1,4 +1,4 @@
-"""Formats text, programs and tables for the terminal, where untrusted text must not act as control codes."""
+"""Formats text, programs and tables for the terminal, without control characters of untrusted text."""
 
 import ast
 import difflib
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def one_line(source: str, entry: str) -> str:
-    """Return a program in one line: what it returns if it does nothing else, else its first lines."""
+    """Return a program in one line: its expression if it only returns one, else its first lines."""
     expression = only_expression(source, entry)
     if expression is not None:
         return printable(expression)
@@ -34,7 +34,7 @@ def one_line(source: str, entry: str) -> str:
 
 
 def only_expression(source: str, entry: str) -> str | None:
-    """Return what a program returns, if it does nothing else; none for any other program."""
+    """Return the expression of a program that only returns one, else None."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -48,7 +48,7 @@ def only_expression(source: str, entry: str) -> str | None:
 
 
 def changes_view(before: str, after: str) -> Text:
-    """Return the lines that differ between two programs, with `-` and `+`, and how many are left out."""
+    """Return the differing lines of two programs, with `-` and `+`, and the number of lines left out."""
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
     styles = {"-": "red", "+": "green"}
@@ -59,21 +59,21 @@ def changes_view(before: str, after: str) -> Text:
 
 
 def program_view(source: str) -> RenderableType:
-    """Return a program, highlighted; its lines are never broken, so that it can be copied."""
+    """Return a highlighted program; its lines never wrap, so that it can be copied."""
     text = Syntax("", "python", background_color="default").highlight(printable(source).strip("\n"))
     text.no_wrap, text.overflow = True, "ignore"
     text.rstrip()
-    return Group(text)  # printed bare, a text loses that it is not to be wrapped
+    return Group(text)  # a bare Text would lose its no_wrap setting
 
 
 class _PlainTable(Table):
     def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
-        """Add a row whose texts cannot steer a terminal, wherever they come from."""
+        """Add a row with control characters escaped."""
         super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
 
 
 def plain_table(*columns: str | Column, title: str | None = None) -> Table:
-    """Return an empty table with only a line below its header; `right` and `folded` make columns too."""
+    """Return an empty table with a line below its header; columns are names, `right` or `folded`."""
     return _PlainTable(
         *columns,
         box=box.SIMPLE_HEAD,
@@ -87,33 +87,33 @@ def plain_table(*columns: str | Column, title: str | None = None) -> Table:
 
 
 def right(header: RenderableType, **settings: Any) -> Column:
-    """Return a column of figures."""
+    """Return a right-aligned column for figures."""
     return Column(header, justify="right", **settings)
 
 
 def folded(header: RenderableType = "", **settings: Any) -> Column:
-    """Return a column whose long cells are broken at any character, so that nothing of them is lost."""
+    """Return a column whose long cells wrap at any character, so that they are shown in full."""
     return Column(header, overflow="fold", **settings)
 
 
 def shortened(table: Table, hidden: int) -> RenderableType:
-    """Return a table with a line below it that says how many rows are left out, if any are."""
+    """Return a table with the number of hidden rows, if any, below it."""
     return Group(table, Text(f"   ... and {hidden} more", style="dim")) if hidden > 0 else table
 
 
 def value_text(value: Json) -> str:
-    """Return a value as Python writes it; `repr` also escapes what is not printable."""
+    """Return the `repr` of a value, in which non-printable characters are escaped."""
     text = repr(value)
     return text if len(text) <= 300 else text[:297] + "..."
 
 
 def reward_text(value: float) -> str:
-    """Return a reward with three decimals; only full reward is written as 1."""
+    """Return a reward with three decimals; rewards below 1 are never rounded up to 1."""
     return f"{value if value >= 1.0 else min(value, 0.999):.3f}"
 
 
 def calls_text(totals: CallTotals) -> str:
-    """Return the sums over requests to model servers in words."""
+    """Return the request totals of model servers in words."""
     reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(totals.faults.items()))
     failed = f" ({totals.failed} of them brought nothing: {printable(reasons)})" if totals.failed else ""
     tokens = f", {totals.prompt_tokens} tokens of prompts and {totals.completion_tokens} of replies"
@@ -126,7 +126,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a span of time in the two units that say most."""
+    """Return a duration in its two largest units."""
     minutes, rest = divmod(round(seconds), 60)
     if not minutes:
         return f"{rest} s"

@@ -1,4 +1,4 @@
-"""Findings about a sample of rewards, each with advice, and the verdict on training with VPO."""
+"""Findings about a sample of rewards with advice, and the verdict on training with VPO."""
 
 import math
 from collections.abc import Iterator
@@ -18,30 +18,30 @@ from evovpo.analysis.doctor.sample_figures import (
 from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Groups, behavioural_groups, group_rewards
 
 GROUP_SIZE = 8
-"""G, completions of a prompt: what VPO uses for models of up to four billion parameters."""
+"""G, completions per prompt: VPO's number for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
-"""More completions of one prompt than this are not advised."""
+"""Maximum number of completions per prompt to advise."""
 COLLINEAR = 0.9
-"""Mean correlation of components from which VPO is not worth it: in the paper's table it still gains over
-GRPO at .86 (ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low one promises nothing:
-at .05 and .12 it gains as little as at .86."""
+"""Mean correlation of components from which VPO is not worth it: in the paper it still gains over GRPO at .86
+(ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
+and .12 VPO gains as little as at .86."""
 SMALLEST_HEADROOM = 0.01
-"""Headroom that cannot be told from noise: with 100 shared weightings the estimated difference of two sets of
-three answers over four components has a standard deviation of about 0.008."""
+"""Noise level of headroom: with 100 shared weightings, the estimated difference of two sets of three answers
+over four components has a standard deviation of about 0.008."""
 RARE = 0.02
-"""Share of rewarded answers up to which nothing is gained: in an outside replication on mazes of which 2 % of
-the routes succeeded, VPO stayed behind a plain scalar (best@30 .155 against .210)."""
+"""Share of rewarded answers up to which VPO gains nothing: in an independent replication on mazes, where 2 %
+of the routes succeeded, it was worse than a plain scalar (best@30 .155 against .210)."""
 FEWEST_SPREAD = 0.25
-"""Share of groups with spread below which most sampling is wasted: one group in four teaches something."""
+"""Share of groups with spread below which most sampling is wasted: one useful group in four."""
 FEW_ANSWERS = 30
-"""Different answers below which figures are rough: a correlation of 0 is then measured to about ±.18."""
+"""Number of different answers below which figures are rough: a correlation of 0 has an error of ±.18."""
 UNREADABLE = 0.5
-"""Share of answers that hold no program from which the format should be trained first: nothing in VPO pays
-for a readable answer (the authors use no format bonus), so a chain loses its slots silently."""
+"""Share of answers without a program from which the format should be trained first: VPO does not reward
+readable answers (the authors use no format bonus), so that chains would just lose slots."""
 
 
 class Verdict(StrEnum):
-    """Whether VPO is worthwhile with the proposer's present answers."""
+    """Verdict on VPO with the proposer's present answers."""
 
     WORTH = "worth it"
     CHANGE = "worth it after changes"
@@ -49,26 +49,26 @@ class Verdict(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One finding in words."""
+    """A finding in words."""
 
     allows: Verdict
-    """The best verdict that it leaves; with `WORTH` it is only good to know."""
+    """Best verdict that the finding allows; `WORTH` for mere information."""
     text: str
     advice: str = ""
-    """What to do about it; empty where there is nothing to do."""
+    """Recommended action; may be empty."""
 
 
 class Advice(NamedTuple):
-    """Settings to train with."""
+    """Advised training settings."""
 
     groups: Groups
-    """Of the sample's components: each is in one group. As many as components: nothing to group."""
+    """Groups of the sample's components; as many groups as components means no grouping."""
     answers: int
-    """m, in a chain."""
+    """m, answers per chain."""
     rollouts: int
     """G, rollouts per prompt."""
     scores: Scores
-    """With these groups."""
+    """Scores with these groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Diagnosis:
     figures: Figures
     advice: Advice
     findings: tuple[Finding, ...]
-    """What weighs most comes first."""
+    """Most important first."""
 
     @property
     def verdict(self) -> Verdict:
@@ -88,19 +88,19 @@ class Diagnosis:
 
     @property
     def is_grouping_advised(self) -> bool:
-        """True if there is something to group and a reason to train."""
+        """True if components can be grouped and training is worthwhile."""
         return len(self.advice.groups) < len(self.sample.names) and self.verdict is not Verdict.NOT
 
     @property
     def objective_groups(self) -> list[list[str]]:
-        """The advised groups, in names of objectives."""
+        """The advised groups as objective names."""
         return [
             [name for index in group for name in self.sample.members[index]] for group in self.advice.groups
         ]
 
 
 def diagnose(sample: Sample) -> Diagnosis:
-    """Return what a sample says about training on its vector. It holds at least one program."""
+    """Diagnose a sample, which holds at least one program."""
     figures = measure(sample)
     advice = advise(sample, figures)
     rank = list(Verdict)[::-1]
@@ -115,23 +115,23 @@ def diagnose(sample: Sample) -> Diagnosis:
 
 
 def advise(sample: Sample, figures: Figures) -> Advice:
-    """Return the settings to train with on what a sample shows."""
+    """Return the training settings advised for a sample."""
     groups = behavioural_groups(sample.different_N_D)
     rollouts = max(len(pool) for pool in sample.pools)
     if rollouts == 1:
         rollouts = GROUP_SIZE
     if figures.flat_at_zero > 0.5 and 0 < figures.rewarded_chains < 1:
-        # A chain earns something with probability p; (1 - p)^G = 1/4 leaves one group in four without any.
+        # A chain is rewarded with probability p; with (1 - p)^G = 1/4 one group in four has no reward.
         needed = math.log(0.25) / math.log(1 - figures.rewarded_chains)
         rollouts = min(MOST_ROLLOUTS, max(rollouts, math.ceil(needed)))
-    # n specialists cover n behaviours; a larger set has nothing to add. Sets of single answers are drawn.
+    # n specialists cover n behaviours, so larger sets add nothing. Single answers are combined at random.
     behaviours = effective_rank(group_rewards(sample.different_N_D, groups))
     answers = 1 if sample.answers == 1 else min(SET_SIZE, max(2, math.ceil(behaviours - 0.5)))
     return Advice(groups, answers, rollouts, score_sets(sample, groups))
 
 
 def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
-    """Yield what there is to say, of equal weight in the order of what to see to first."""
+    """Yield the findings, those of equal weight in order of urgency."""
     yield from _about_answers(sample, figures, advice)
     if len(sample.names) == 1:
         yield Finding(
@@ -261,5 +261,5 @@ def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Itera
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; only nothing is written as 0 %."""
+    """Return a share in percent; only an exact 0 is written as 0 %."""
     return "under 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")

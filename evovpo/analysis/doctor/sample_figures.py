@@ -1,4 +1,4 @@
-"""Statistics of judged groups: correlations of components, rewards of single answers and of sets."""
+"""Statistics of judged groups: correlations of components, rewards of answers and of sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,31 +12,31 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """The judged groups, after the problem's grouping of components."""
+    """Judged groups, after the problem's grouping of components."""
 
     names: tuple[str, ...]
-    """Of the D components."""
+    """Names of the D components."""
     members: tuple[tuple[str, ...], ...]
-    """The objectives that each component is the mean of."""
+    """Objectives of which each component is the mean."""
     pools: tuple[tuple[Floats, ...], ...]
-    """P prompts, of each its chains without sandbox faults, of each the rewards `[m, D]` of its answers:
-    zeros where an answer is unreadable or repeats an earlier one of its chain."""
+    """For each of P prompts, the rewards `[m, D]` of each chain without sandbox faults; zeros for answers
+    that are unreadable or repeat an earlier one of their chain."""
     different_N_D: Floats
-    """The rewards of each program that occurs, once."""
+    """The rewards of each different program."""
     answers: int
-    """Asked for in one completion (the most, where prompts differ)."""
+    """Answers asked for per completion (the maximum over prompts)."""
     slots: int
-    """Answers asked for in all chains."""
+    """Answers asked for in total."""
     unreadable: int
-    """Of these, without a program."""
+    """Answers without a program."""
     repeated: int
-    """Of these, with a program that the sample holds already."""
+    """Answers that repeat a program of the sample."""
     faulty: int
-    """Chains left out because the sandbox failed."""
+    """Chains left out because of sandbox faults."""
 
 
 def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
-    """Return the sample that judged groups of a problem hold; chains with a sandbox fault are left out."""
+    """Return the sample of a problem's judged groups, without chains with a sandbox fault."""
     prompts: list[list[JudgedChain]] = []
     faulty = answers = 0
     for group in groups:
@@ -52,7 +52,7 @@ def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
 
 
 JudgedChain: TypeAlias = "tuple[Floats, Sequence[str | None]]"
-"""Of a chain the rewards `[m, D]`, repeats as zeros, and the keys of its answers, None if unreadable."""
+"""Rewards `[m, D]` of a chain, zeros for repeats, and keys of its answers, None for unreadable ones."""
 
 
 def sample_of(
@@ -62,13 +62,13 @@ def sample_of(
     answers: int,
     faulty: int,
 ) -> Sample:
-    """Return the sample that the chains without faults of each prompt hold."""
+    """Return the sample of the chains without faults of each prompt."""
     different: dict[str, Floats] = {}
     slots = [key for chains in prompts for _, keys in chains for key in keys]
     for rewards, keys in (chain for chains in prompts for chain in chains):
         for key, vector in zip(keys, rewards, strict=True):
             if key is not None:
-                # A repeat within its chain is a row of zeros, whatever the program earns.
+                # Repeats within a chain have zero rewards, so take the maximum.
                 different[key] = np.maximum(vector, different.get(key, 0.0))
     return Sample(
         names=names,
@@ -84,45 +84,45 @@ def sample_of(
 
 
 SET_SIZE = 3
-"""m, answers in a set: the number that all reported results of VPO use."""
+"""m, answers in a set, as in all reported results of VPO."""
 _WEIGHTINGS = 1024
 _SETS = 2000
 _EPSILON = 1e-6
-"""Standard deviation of a group's set scores below which it teaches nothing, as in the trainer."""
+"""Standard deviation of set scores below which a group has no spread, as in the trainer."""
 
 
 class SetScores(NamedTuple):
-    """Mean scores of sets of answers; each figure is at least the previous one."""
+    """Mean scores of sets of answers, in ascending order."""
 
     sets: int
     best_mean: float
     """Mean reward of the set's best answer by mean reward."""
     expected_best: float
-    """E_w max w·r over random weightings: what VPO pays for."""
+    """E_w max w·r over random weightings: the reward of VPO."""
     union: float
-    """Mean over components of the best reward in the set: what E_w max tends to as alpha goes to 0."""
+    """Mean over components of the best reward in the set: the limit of E_w max for alpha to 0."""
 
     @property
     def headroom(self) -> float:
-        """What VPO sees in a set beyond its best mean reward."""
+        """Excess of `expected_best` over `best_mean`."""
         return self.expected_best - self.best_mean
 
 
 class Scores(NamedTuple):
-    """How the sets of answers in a sample score, with one grouping."""
+    """Scores of sets of answers in a sample, for one grouping."""
 
     chains: SetScores | None
-    """Of the answers of one chain: what VPO rewards now; `None` where chains have a single answer."""
+    """Scores of chains, as VPO rewards them at present; None if chains have a single answer."""
     random: SetScores
-    """Of `SET_SIZE` random answers to one prompt."""
+    """Scores of `SET_SIZE` random answers to a prompt."""
     prompts: SetScores
-    """Of all answers to one prompt."""
+    """Scores of all answers to a prompt."""
     best: SetScores
-    """Of the one set of `SET_SIZE` different answers that `best_set` finds: how far VPO could get."""
+    """Scores of the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
 
     @property
     def headroom(self) -> float:
-        """What VPO sees now: the headroom of chains, or of random sets where chains have a single answer."""
+        """Present headroom: of chains, or of random sets if chains have a single answer."""
         return (self.random if self.chains is None else self.chains).headroom
 
 
@@ -133,7 +133,7 @@ def weightings(components: int) -> Floats:
 
 
 def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:
-    """Return the scores of S sets, each of one or more answers `[m, D]`."""
+    """Return the mean scores of S sets, each of one or more answers `[m, D]`."""
     scores = [
         (rewards.mean(axis=1).max(), expected_best(rewards, weights_K_D), rewards.max(axis=0).mean())
         for rewards in sets_S_m_D
@@ -142,7 +142,7 @@ def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:
 
 
 def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list[Floats]:
-    """Return about two thousand seeded sets of up to `size` answers to one prompt, from all prompts alike."""
+    """Return about 2,000 seeded sets of up to `size` answers to a prompt, equally many per prompt."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -154,9 +154,9 @@ def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list
 
 
 def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
-    """Return the rewards `[m, D]` of up to `SET_SIZE` answers, each chosen to raise E_w max w·r most.
+    """Return the rewards `[m, D]` of up to `SET_SIZE` answers, chosen to maximise E_w max w·r.
 
-    Greedy, which reaches at least 1 - 1/e of the best set's value (Nemhauser, Wolsey and Fisher 1978).
+    Greedy, with at least 1 - 1/e of the optimal value (Nemhauser, Wolsey and Fisher 1978).
     """
     scores_N_K = answers_N_D @ weights_K_D.T
     chosen: list[int] = []
@@ -170,7 +170,7 @@ def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
 
 
 def score_sets(sample: Sample, groups: Groups) -> Scores:
-    """Return how sets of answers score with a grouping of the sample's components."""
+    """Return the scores of sets of answers with a grouping of the sample's components."""
     weights = weightings(len(groups))
     pools = [[group_rewards(chain, groups) for chain in pool] for pool in sample.pools]
     best = best_set(group_rewards(sample.different_N_D, groups), weights)
@@ -185,42 +185,42 @@ def score_sets(sample: Sample, groups: Groups) -> Scores:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is measured. Shares and rewards lie in [0, 1]."""
+    """Figures of a sample. Shares and rewards lie in [0, 1]."""
 
     rank: float
-    """Effective rank, 1 to the number of components that vary (0 without any): `effective_rank`."""
+    """`effective_rank`: 1 to the number of components that vary, 0 without any."""
     varying: int
-    """Components with more than one value."""
+    """Number of components with more than one value."""
     correlation: float | None
-    """Mean Pearson correlation of two components, over those that vary; `None` if fewer than two do."""
+    """Mean Pearson correlation of pairs of varying components; None for fewer than two."""
     mean_rewards: tuple[float, ...]
-    """Of each component over the different answers; for rewards of 0 and 1 the pass rate."""
+    """Mean of each component over different answers; for rewards of 0 and 1 the pass rate."""
     dead: tuple[int, ...]
     """Components above 0 in no answer."""
     saturated: tuple[int, ...]
     """Components below 1 in no answer."""
     copies: Groups
-    """Components that vary, and are identical in every answer."""
+    """Groups of varying components that are identical in every answer."""
     scores: Scores
-    """With the components as they are."""
+    """Scores with present components."""
     rewarded: float
-    """Share of the answers with any reward, unreadable ones included."""
+    """Share of answers with any reward, among all including unreadable ones."""
     right: float
-    """Share of the answers with every component at 1."""
+    """Share of answers with every component at 1."""
     rewarded_chains: float
     spread: float
-    """Share of the prompts whose chains differ in their set score."""
+    """Share of prompts whose chains differ in set score."""
     flat_at_zero: float
-    """Share of the prompts all of whose chains score 0."""
+    """Share of prompts whose chains all score 0."""
     unreadable: float
     repeated: float
 
 
 def effective_rank(answers_N_D: Floats) -> float:
-    """Return in how many different ways N answers differ, a real number from 1 to D; 0 if nothing varies.
+    """Return the effective number of dimensions of N answers, from 1 to D; 0 if no component varies.
 
-    The participation ratio (Σ λ)² / Σ λ² of the eigenvalues of the correlation matrix (Gao et al. 2017), over
-    the components that vary.
+    The participation ratio (Σ λ)² / Σ λ² of the eigenvalues of the correlation matrix of the varying
+    components (Gao et al. 2017).
     """
     correlation_D_D = correlations(answers_N_D)
     varying = np.flatnonzero(~np.isnan(np.diagonal(correlation_D_D)))

@@ -1,12 +1,12 @@
-// Elements and charts. All text of a store becomes text nodes here, never markup; nothing is fetched or kept.
+// Elements and charts. All text of a store becomes text nodes, never markup; nothing is fetched or cached here.
 "use strict";
 
-// Okabe and Ito (2008), as in evovpo/reports/pictures.py; a test holds the two together.
+// Okabe and Ito (2008), as in evovpo/reports/pictures.py; a test checks that both are equal.
 const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B"];
 const VIRIDIS = [[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]];
 const MOST_SHOWN = 20000;
 
-// Control characters and those that turn the direction of writing are shown as their code.
+// Show control characters and characters that change the text direction as codes.
 function visible(value) {
   const text = String(value);
   const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}… (${text.length} characters)` : text;
@@ -36,7 +36,7 @@ const number = (value, digits = 3) => {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(digits)));
 };
-// Only full reward is written as 1.
+// Only a full reward is written as 1.
 const reward = (value) => (isNone(value) ? "–" : (value >= 1 ? 1 : Math.min(value, 0.999)).toFixed(3));
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 
@@ -56,10 +56,10 @@ function ticks(low, high, count = 5) {
   return found;
 }
 
-// As wide as the window, so that text in a chart is as large as beside it.
+// As wide as the window, so that text in charts has the size of other text.
 const BOX = { get width() { return Math.max(300, Math.min(720, innerWidth - 26)); }, height: 300, left: 52, right: 14, top: 10, bottom: 42 };
 
-// The frame that charts with two axes share: grid, labels, and from values to places. With names those are across.
+// Common frame of charts with two axes: grid, labels and scales. `names` label the x axis.
 function frame([xLow, xHigh], [yLow, yHigh], xLabel, yLabel, meaning, width = BOX.width, names = null) {
   const { height, left, right, top, bottom } = BOX, middle = (height - bottom) / 2;
   const x = (value) => left + ((value - xLow) / (xHigh - xLow || 1)) * (width - left - right);
@@ -79,10 +79,10 @@ function frame([xLow, xHigh], [yLow, yHigh], xLabel, yLabel, meaning, width = BO
 
 const DASHES = ["", "7 3", "2 3", "9 3 2 3"];
 
-// With the corners of steps between points.
+// Insert the corners of steps between points.
 const stairs = (points) => points.flatMap((point, i) => (i ? [[point[0], points[i - 1][1]], point] : [point]));
 
-// Lines against one axis. A series has a name, points [x, y], perhaps a band [x, low, high], perhaps steps.
+// Line chart. A series has a name, points [x, y], and optionally a band [x, low, high] and steps.
 function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Infinity }) {
   const width = Math.min(most, BOX.width), drawn = series.filter((one) => one.points.length);
   const values = drawn.flatMap((one) => [...one.points.map((point) => point[1]), ...(one.band || []).flatMap((b) => b.slice(1))]);
@@ -127,7 +127,7 @@ function lineChart({ series, xLabel, yLabel, low = null, high = null, most = Inf
   return el("figure", {}, canvas, note, el("ul", { class: "legend" }, names));
 }
 
-// Points are { x, y, name, href }; those of the front are joined and larger.
+// Points are { x, y, name, href }; points of the front are connected and larger.
 function scatterChart({ points, front, xLabel, yLabel }) {
   const meaning = `${points.length} programs by ${xLabel} and ${yLabel}, ${front.length} of them on the Pareto front`;
   const { canvas, x, y } = frame([0, 1], [0, 1], xLabel, yLabel, meaning);
@@ -139,7 +139,7 @@ function scatterChart({ points, front, xLabel, yLabel }) {
   return el("figure", {}, canvas);
 }
 
-// One line a row over parallel axes; the colour is that of its mean.
+// Parallel axes with one line per row, coloured by its mean.
 function parallelChart({ rows, columns }) {
   const meaning = `${rows.length} programs over ${columns.length} components`;
   const { canvas, x, y } = frame([0, Math.max(1, columns.length - 1)], [0, 1], "component", "reward", meaning, BOX.width, columns);
@@ -153,7 +153,7 @@ function graph({ nodes, chosen, choose }) {
   const known = new Map(nodes.map((node) => [node.id, node])), depths = new Map(), layers = [];
   const depth = (id) => {
     if (!depths.has(id)) {
-      depths.set(id, 0); // where a program is among its own ancestors
+      depths.set(id, 0); // for a program that is its own ancestor
       depths.set(id, Math.max(0, ...known.get(id).parents.filter((one) => known.has(one.id)).map((one) => 1 + depth(one.id))));
     }
     return depths.get(id);
@@ -177,11 +177,11 @@ function graph({ nodes, chosen, choose }) {
       d: x2 - x1 < 200 ? `M${x1 + 78},${y1}C${x1 + 95},${y1} ${x2 - 110},${y2} ${x2 - 79},${y2}`
         : `M${x1 + 60},${y1 - 24}C${x1 + 120},${y1 - 62} ${x2 - 120},${middle - 62} ${x2 - 60 + 8 * i},${middle - 25}` });
   });
-  // Edges lie over the boxes, so that one which passes a box can be followed.
+  // Draw edges above boxes, so that edges across a box stay visible.
   const canvas = svg("svg", { viewBox: `0 0 ${wide} ${high}`, class: "graph", role: "group", "aria-label": "Lineage" },
     svg("marker", { id: "arrow", refX: 11, refY: 5.5, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto" },
       svg("path", { d: "M0,0L11,5.5L0,11z" })), nodes.map(box), nodes.map(edge));
-  // A wide graph shrinks to the window as long as it can be read, and scrolls beyond that.
+  // A wide graph shrinks to the window while readable, then scrolls.
   canvas.style.maxWidth = `${wide}px`;
   canvas.style.minWidth = `${0.75 * wide}px`;
   const scrolled = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Lineage graph" }, canvas), shown = at.get(chosen.child);
@@ -189,7 +189,7 @@ function graph({ nodes, chosen, choose }) {
   return scrolled;
 }
 
-// Items of two lists as [mark, item]; long lists are compared by their ends only.
+// Diff of two lists as [mark, item]; very long lists are not compared item by item.
 function differences(a, b) {
   if (a.length * b.length > 4e6) return [...a.map((one) => ["-", one]), ...b.map((one) => ["+", one])];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
@@ -205,7 +205,7 @@ function differences(a, b) {
   return found;
 }
 
-// Of two lines that took each other's place, the words in which they differ are marked, if they have enough in common.
+// Mark the words that differ between a line and its replacement, if the two are similar enough.
 function pairView(removed, added) {
   const parts = differences(...[removed, added].map((line) => line.split(/(\w+|\s+)/).filter(Boolean)));
   const size = (mark) => parts.filter((one) => one[0] === mark).reduce((sum, one) => sum + one[1].trim().length, 0);

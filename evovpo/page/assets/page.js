@@ -1,4 +1,4 @@
-// What is looked at, where its data come from, and when it is drawn again. The address holds the whole state.
+// Routing, data sources and updates of the page. The URL holds the whole state.
 "use strict";
 
 const EVERY = 2000;
@@ -19,8 +19,7 @@ const asked = (query) => {
 
 const address = (path, query = {}) => `#/${path.map(encodeURIComponent).join("/")}${asked(query)}`;
 
-// Change some of the state of this view, and show the first part of a list of what then fits: a new entry of the
-// history only where one would want to come back.
+// Change the state of this view and go to the first page of its list; `quietly` adds no history entry.
 function change(changes, { quietly = false } = {}) {
   const { path, query } = here();
   const to = address(path, { ...Object.fromEntries(query), offset: "", ...changes });
@@ -33,7 +32,7 @@ async function unpack(part) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
 
-// The answer of the API, from the server or, in an exported file, from what lies in it.
+// Return an API answer from the server or, in an exported file, from its embedded answers.
 async function read(path, query = {}) {
   if (page.answers) return readStored(path, query);
   const slow = setTimeout(() => say("the store answers slowly; still waiting"), SLOW);
@@ -72,7 +71,7 @@ function menu(path) {
     el("a", { href: address(to), "aria-current": to[0] === path[0] && "page" }, name)));
 }
 
-// Draw again only what changed, and leave focus, selection and scrolling where they were.
+// Redraw only changes, and keep focus, selection and scroll position.
 function draw(content, text) {
   if (text === page.drawn) return;
   const main = document.getElementById("main"), active = document.activeElement;

@@ -1,4 +1,4 @@
-// The views: each loads answers of the read API and draws them. `evovpo/page/read_api.py` says what is in them.
+// The views: each loads and draws answers of the read API, which `evovpo/page/read_api.py` documents.
 "use strict";
 
 const api = (...parts) => `/api/${parts.map(encodeURIComponent).join("/")}`;
@@ -13,9 +13,9 @@ const spent = (seconds) => {
 const share = (pair) => pair && `${pair[0]} of ${pair[1]}`;
 const sinceChanged = (run) => Date.now() - Date.parse(run.changed_at);
 const lasted = (run) => (Date.parse(run.changed_at) - Date.parse(run.created_at) + (isRunning(run) ? sinceChanged(run) : 0)) / 1000;
-// Of a run that was left running more than a day ago nobody knows for how long it was searched.
+// The rate is unknown for a run that still counts as running after more than a day without changes.
 const rate = (run) => (lasted(run) > 0 && !(isRunning(run) && sinceChanged(run) > 864e5) ? run.evaluations / lasted(run) : null);
-// By combined_score where an evaluator returns one, else by mean reward: whatever ranks programs there.
+// The number that ranks programs: combined_score if the evaluator returns one, else mean reward.
 const merit = (score, meanReward) => (isNone(score) ? reward(meanReward) : number(score, 6));
 const link = (path, text, query) => el("a", { href: address(path, query) }, text);
 const programLink = (id, run, text) => id && link(["program", id], text || id.slice(0, 8), { run });
@@ -26,7 +26,7 @@ const fold = (title, ...content) => el("details", { "data-key": title }, el("sum
 const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
 const empty = (text, command) => el("p", { class: "empty" }, text, command && el("code", {}, command));
 
-// Words of the field, for whoever points at one.
+// Tooltips of terms.
 const MEANINGS = new Map(Object.entries({
   component: "one number of a reward vector: an example, or what a scorer names",
   passed: "how many components have full reward", mean: "mean reward over all components",
@@ -53,7 +53,7 @@ const MEANINGS = new Map(Object.entries({
 }));
 const explained = (word) => el("span", { title: MEANINGS.get(word) }, word);
 
-// A column shows a field of each row, or what `of` returns; by one with a `value` rows are sorted, if the address has its `key`.
+// A column shows a field of each row, or the result of `of`; with `value`, it sorts rows if the URL has its `key`.
 const getter = (of) => (typeof of === "string" ? (row) => row[of] : of);
 const words = (name, of = name, value = null, key = name) => ({ name, cell: getter(of), value: getter(value), key });
 const figures = (...given) => ({ ...words(...given), isFigures: true });
@@ -84,7 +84,7 @@ function table(meaning, rows, columns, none, kind = "") {
     el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)));
 }
 
-// One of several values, or of pairs of a value and its words; the address keeps it under `key`.
+// Menu of values, or of pairs of value and label; the URL stores the choice under `key`.
 function choice(name, key, options, chosen = here().query.get(key) || "") {
   return el("label", {}, `${name} `, el("select", { "data-key": `choice-${key}`, onchange: (event) => change({ [key]: event.target.value }) },
     options.map((one) => [].concat(one)).map(([value, text = value]) =>
@@ -95,17 +95,17 @@ const filter = (name, key, values) => choice(name, key, [["", "any"], ...values]
 const facts = (pairs) => el("dl", { class: "facts" }, pairs.filter(([, value]) => !isNone(value))
   .map(([name, value]) => el("div", {}, el("dt", { title: MEANINGS.get(name) }, name), el("dd", {}, shown(value)))));
 
-// `to` gives the address of a list of what was counted.
+// `to` returns the URL of a list of the items counted.
 const bars = (title, counts, total, to) => el("div", {}, el("h3", {}, title), table(title, counts, [
   words("what", (one) => (to ? el("a", { href: to(one.name) }, one.name) : explained(one.name))), figures("count"),
   words("share", (one) => el("meter", { value: one.count, max: Math.max(1, total), "aria-label": one.name }))]));
 
 const status = (run) => el("span", { class: `status ${/^[a-z]+$/.test(run.status) ? run.status : ""}`, title: MEANINGS.get(run.status) }, run.status);
 
-// An id or a seed by its beginning.
+// The beginning of an id or a seed.
 const short = (text, most = 8) => (String(text).length > most ? el("span", { title: text }, String(text).slice(0, most)) : text);
 
-// The best so far against evaluations, a few points of it.
+// Small curve of the best so far against evaluations.
 function smallCurve({ small_curve: points, best_score: score, budget, members }) {
   if (points.length < 2) return null;
   const ys = points.map((one) => one[1] ?? points.at(-1)[1]), low = score === null ? 0 : Math.min(...ys), high = score === null ? 1 : Math.max(...ys);
@@ -114,7 +114,7 @@ function smallCurve({ small_curve: points, best_score: score, budget, members })
   return svg("svg", { viewBox: "0 0 96 24", preserveAspectRatio: "none", class: "small", "aria-hidden": "true" }, svg("path", { d: `M${path}`, class: "line", stroke: COLOURS[0] }));
 }
 
-// Runs of one loop, and of one problem that differ by their seed alone, are one row that opens.
+// Runs of a loop, or runs that differ only in their seed, share one expandable row.
 function grouped(runs, opened) {
   return [...Map.groupBy(runs, (run) => run.group)].map(([group, members]) => {
     if (members.length === 1) return members[0];
@@ -126,7 +126,7 @@ function grouped(runs, opened) {
   });
 }
 
-// Of a run that was not read yet only what is stored with it is known.
+// A placeholder for figures of a run that has not been read yet.
 const once = (cell) => (run) => (run.read[0] || isRead(run) ? getter(cell)(run) : "…");
 
 const counts = (names) => [...Map.groupBy(names, (name) => name)].map(([name, all]) => `${all.length} ${name}`).join(", ");
@@ -158,7 +158,7 @@ const RUN_COLUMNS = [
   words("started (UTC)", (run) => when(run.created_at).slice(0, 16), "created_at", "created"),
 ];
 const FACTS = RUN_COLUMNS.filter(({ name }) => !["problem", "run", "status", "curve", "strategy", "seed", "started (UTC)"].includes(name));
-// What says nothing of any of these runs has no column.
+// Leave out columns that are empty for all runs.
 const saysSomething = (runs) => ({ key }) => key !== "per second" && (key === "strategy" ? runs.some((run) => run.strategy !== "islands")
   : !["cost", "heldout"].includes(key) || runs.some((run) => run[key] !== null));
 const runsTable = (meaning, runs, none, ...first) =>
@@ -189,7 +189,7 @@ const runsView = {
   },
 };
 
-// An answer that is a part of a list says how many follow, or only that some do.
+// A page of a list has either the total length, or `more` if further items follow.
 function paging({ offset, total, more }, shown) {
   const end = offset + shown.length, isLast = total === undefined ? !more : end >= total;
   const to = (start, name) => el("button", { type: "button", "data-key": name, onclick: () => change({ offset: start || "" }) }, name);
@@ -200,7 +200,7 @@ function paging({ offset, total, more }, shown) {
 const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
 const axisOf = (query) => AXES.find(([key]) => key === query.get("by")) || AXES[0];
 
-// The best program and what became of the starting program that it comes from, nearest relatives first.
+// The best program beside the starting program that it descends from; `family` is nearest first.
 function bestView(family, query, run) {
   const [best] = family, start = family.findLast((one) => !one.parents.length), hasStart = start && start !== best;
   if (!best) return empty("Nothing was judged yet.");
@@ -278,7 +278,7 @@ function lineageView(data, query, run) {
   ];
 }
 
-// The keys are those by which the API sorts; it sorts some falling by themselves, where the address has a sign.
+// Keys are sort keys of the API, of which some are descending without a sign.
 const PROGRAM_COLUMNS = [
   words("program", (one) => programLink(one.program_id, one.run)),
   figures("score", (one) => number(one.score, 6), "score", "best"),
@@ -311,7 +311,7 @@ function answersView(data, query, run) {
     paging(data, data.answers)];
 }
 
-// Those of these points that no other one equals or exceeds in both components.
+// Points that no other point equals or exceeds in both components.
 function paretoFront(points) {
   const front = [];
   for (const one of points.toSorted((a, b) => b.x - a.x || b.y - a.y)) if (one.y > (front.at(-1)?.y ?? -1)) front.push(one);
@@ -401,7 +401,7 @@ function shaded(text, value, attributes) {
   return found;
 }
 
-// Rows are { name, values }, each value a reward; dark is 0, light is 1.
+// Rows are { name, values }; values are rewards, 0 is dark and 1 is light.
 function heatMap(meaning, rows, columns) {
   const cell = (name, j) => words(el("span", { title: name }, shorten(name, 12)),
     ({ values }) => shaded("", values[j], { title: `${name}: ${reward(values[j])}` }));
@@ -420,7 +420,7 @@ function tokensView({ logprobs, token_texts: texts, token_ids: ids, span }) {
     el("div", { class: "tokens" }, logprobs.slice(0, 3000).map(token))];
 }
 
-// What a program gave for an example; what it did where nothing of it is kept.
+// A program's output for an example, or the reason why there is none.
 function returned(one, { status, feedback }) {
   if (one.got !== "null" || one.wanted === "null") return el("code", {}, one.got);
   if (status !== "ok") return el("em", {}, status);
@@ -438,7 +438,7 @@ function judgementView(evaluation) {
       metrics.length > 0 && table("Metrics", metrics, [words("metric", (one) => shorten(one.name, 60)), words("value")]))];
 }
 
-// A program stays what it is: it is read once.
+// Programs do not change, so they are read once.
 const programView = {
   title: (data) => `Program ${data.program_id}`,
   load: ([id], query) => read(api("programs", id), { run: query.get("run") }),
@@ -478,18 +478,18 @@ const programView = {
 
 const FIGURES = [["set_score", "expected best of a chain"], ["mean_reward", "mean reward"], ["entropy", "entropy"],
   ["kl", "KL to the start model"], ["diversity", "diversity"], ["zero_spread_share", "share of groups without spread"]];
-// A training that looks at no groups imitates programs: it has a loss and no rewards.
+// A training without groups is imitation: it has a loss and no rewards.
 const imitates = ({ steps }) => steps.every((step) => !step.groups);
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(3);
 const metricOf = (version, name) => version.metrics.find((metric) => metric.name === name)?.value;
 
-// What a version gained over its parent by one answer, with the ends of its interval.
+// A version's gain over its parent in best@1, with its interval.
 function gained(version) {
   const [middle, low, high] = ["mean", "low", "high"].map((part) => metricOf(version, `probe.difference.best_at_1.${part}`));
   return middle === undefined ? null : `${signed(middle)} [${signed(low)}, ${signed(high)}]`;
 }
 
-// A version beside its parent, by answers k. Versions are probed on problems that differ from training to training: no others compare.
+// best@k of a version and its parent; other versions are probed on other problems, so they do not compare.
 function probeChart(version) {
   const found = version.metrics.map(({ name }) => /^probe\.best_at_(\d+)$/.exec(name)).filter(Boolean);
   const ks = found.map(([, k]) => Number(k)).sort((a, b) => a - b), at = (k, whose) => metricOf(version, `${whose}.best_at_${k}`);
