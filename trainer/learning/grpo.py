@@ -43,8 +43,8 @@ class VPOConfig(GRPOConfig):
     the plain k3 estimate of VPO's code; mixed precision, gradient checkpointing and pinned memory only with
     an accelerator. The default `learning_rate`, 1e-6 with linear decay, suits large models only.
 
-    Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for an
-    objective of single answers, or a setting of TRL that the objective replaces.
+    Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for a
+    single-answer objective, or a setting of TRL that the objective replaces.
     """
 
     objective: str = _DEFAULT.name

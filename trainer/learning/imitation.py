@@ -210,8 +210,8 @@ def confirmed(
 ) -> list[FoundProgram]:
     """Return the chosen programs confirmed by validation rows, and the sides of the joins among them.
 
-    A program that is right on all choosing rows must be right on every validation row; any other must be right
-    on one of them if there are several. A problem's own validation rows are run in the sandbox.
+    A program that is right on all choosing rows must be right on every validation row; any other on one of
+    them if there are several. A problem's own validation rows are run in the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

@@ -22,7 +22,7 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """Settings of one step: the defaults of VPO's code, except the tuned learning rate and KL (1e-3 there)."""
+    """Settings of one step: defaults of VPO's code, except a tuned learning rate and KL (1e-3 there)."""
 
     temperature: AboveZero = 1.0
     """Sampling temperature of the rollouts."""
@@ -66,7 +66,7 @@ class Updater:
     def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
         """Make one optimiser step over these groups and return its figures.
 
-        The rows of a group share their prompt; with `are_texts` they are imitated, ignoring advantages. Figures:
+        The rows of a group share their prompt; `are_texts` imitates them, ignoring advantages. Figures:
         `loss`, `kl` (nats per token, to the reference; 0 without a KL term), `entropy` (nats per token),
         `clip_share` (tokens with a clipped ratio), `ratio_max`, `grad_norm` (before clipping), `tokens`
         (completion tokens). Raises `DivergedError`, leaving the weights unchanged, if the loss or the
