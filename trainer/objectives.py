@@ -151,7 +151,7 @@ def advantages(
     `ObjectiveConfig`; an objective ignores those that it does not read.
 
     Raises `ConfigError` for an unknown objective or setting, several answers for a one-answer objective, or a
-    budget k too large for the group; `ValueError` for an empty group, or rewards not finite or of different D.
+    budget k too large for the group; `ValueError` for no group, or rewards not finite or of different D.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
 
