@@ -109,7 +109,7 @@ def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
 
 @lru_cache(maxsize=16)
 def _all_sets(n: int, k: int) -> npt.NDArray[np.int64]:
-    """Return every set of k of n places, `[C(n, k), k]`."""
+    """Return all sets of k out of n positions, `[C(n, k), k]`."""
     return np.array(list(combinations(range(n), k)))
 
 

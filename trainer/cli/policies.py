@@ -124,7 +124,7 @@ def retrain(
     from trainer.loop.training_plan import TrainingCallbacks, make_plan
     from trainer.reports.training import plan_line, plan_table, steps_table
 
-    logging.disable_progress_bar()  # one bar, ours, is enough
+    logging.disable_progress_bar()  # our own bar is enough
     began = time.monotonic()
 
     def warn_uncompared(plan: TrainingPlan) -> None:

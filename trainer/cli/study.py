@@ -101,7 +101,7 @@ def study(
         _recipe(recipe, given, only, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
         return
     if dry_run:
-        raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is none")
+        raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is not one")
     from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
     from trainer.experiments.study_results import StudyResults
@@ -187,7 +187,7 @@ def _recipe(
 def _run(
     found: Study, export: Export, work: Path, processes: int | None, executor: str | None
 ) -> Sequence[FailedTask]:
-    """Run what is missing, with a bar; return the searches that failed."""
+    """Run the missing parts with a progress bar; return the failed searches."""
     check_installed()
     from evovpo.experiments.cluster import on_cluster
     from evovpo.reports.live import WorkBar
@@ -218,7 +218,7 @@ def _bundled(name: str, out: Path, changes: dict[str, Any], arms: list[str] | No
 
 
 def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
-    """Raise `ConfigError` for an option that the file has as a key, or that has no effect."""
+    """Raise `ConfigError` for an option that the file sets as a key, or that has no effect."""
     given = [
         parameter
         for parameter in context.params

@@ -97,7 +97,7 @@ def train(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train any model on policy on a domain's reward vectors, and measure the gain.
+    """Train any model on-policy with a domain's reward vectors, and measure the gain.
 
     After Ctrl-C or a crash the same command continues from the last checkpoint. Several GPUs:
     [bold]accelerate launch -m evovpo train ...[/bold]. Sampling with vLLM: [bold]--set use_vllm=true[/bold].

@@ -1,4 +1,4 @@
-"""The domains by name, and how to open one."""
+"""Names of all domains, and the functions that open them."""
 
 import importlib
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Goal-conditioned training, a comparison of the VPO paper (arXiv 2605.22817).
+"""Goal-conditioned training, a baseline of the VPO paper (arXiv 2605.22817).
 
 Each prompt shows component weights, and the reward of an answer is the weighted sum. Training weights are
 drawn from Dirichlet(1, …, 1) for each prompt; measuring uses the weights of the domain's scalar reward.

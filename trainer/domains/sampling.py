@@ -99,7 +99,7 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the judged completions of each row, sampled in this process: the same for the same seed.
+    """Return the judged completions of each row, sampled in this process, determined by the seed.
 
     The caller's random state is unchanged. Raises `PolicyError` for a prompt without tokens, or one
     that leaves no room in the model's context.

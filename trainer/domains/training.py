@@ -66,7 +66,7 @@ class TrainingRequest:
     """Sampling settings for measuring before and after that differ from the training's."""
     dates: str = ""
     test_dates: str = ""
-    """Days FROM..TO of the rows to train on and to measure on."""
+    """Date range FROM..TO of the test rows; `dates` is that of the training rows."""
     data_sha256: str = ""
     test_data_sha256: str = ""
     """Expected SHA-256 of the concatenated files (`cat ONE OTHER | sha256sum`); empty for any."""
@@ -92,7 +92,9 @@ class TrainingRequest:
         if not self.goals:
             return domain
         if self.objective != "grpo":
-            raise ConfigError(f"--goals: answers earn one number, which is for grpo, not {self.objective}")
+            raise ConfigError(
+                f"--goals: the reward is a single number: use grpo, not {self.objective}"
+            )
         return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:
@@ -305,7 +307,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
 def make_trainer(
     asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
 ) -> tuple[VPOTrainer, _Callback]:
-    """Return the trainer of a training, ready to train, and its callback. Raises as `train`."""
+    """Return the prepared trainer and its callback. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)

@@ -55,7 +55,7 @@ class StudyArm(Part):
     parent_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     passes: Positive = 1
     search_answers: Positive = 1
-    """M, answers asked for in one completion of a search or on a test task."""
+    """M, answers per completion in a search or on a test task."""
     tokens: Any = None
     """Must equal `training.tokens` of the study if given."""
     seeds: Positive = 1

@@ -88,7 +88,7 @@ class StudyReader(PartReader):
         known = tuple(START_FOLDERS) if study.test.tasks else _SEARCH_DOMAINS
         if domain not in known:
             self.add(
-                f"domain: {domain!r} is none whose models search problems; {nearest_hint(str(domain), known)}"
+                f"domain: models of {domain!r} cannot search problems; {nearest_hint(str(domain), known)}"
             )
         if not study.test.tasks and study.tuning.temperatures != (1.0,):
             self.add("tuning.temperatures: models that search problems are sampled at 1; leave it out")
@@ -157,7 +157,7 @@ class StudyReader(PartReader):
                 where,
             )
         if objective is not None and str(objective) not in OBJECTIVES:
-            self.add(f"objective: {objective!r} is none; {nearest_hint(str(objective), OBJECTIVES)}", where)
+            self.add(f"objective: unknown {objective!r}; {nearest_hint(str(objective), OBJECTIVES)}", where)
         if model not in (None, START):
             model = str((self.path.parent / str(model)).resolve())
             if not Path(model, "config.json").is_file():

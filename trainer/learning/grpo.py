@@ -105,8 +105,8 @@ class VPOTrainer(HookedTrainer):
         )
         trainer.train()
 
-    `model` may also be a model in memory with `processing_class`, its tokenizer; for a KL term it must be a
-    folder or a name, from which TRL reads the start model, or have an adapter.
+    `model` may also be a loaded model, with its tokenizer as `processing_class`; for a KL term it must be a
+    folder or a name, from which TRL loads the start model, or have an adapter.
 
     All arguments of `GRPOTrainer` work as there, except `reward_funcs` and `rollout_func`. A rollout whose
     judgement is None is excluded from all means, from the loss and from its denominator.

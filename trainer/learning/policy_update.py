@@ -39,7 +39,7 @@ class Updater:
 
     `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
     `reference` is the policy of the KL term; None with a PEFT model means the model without its adapter.
-    Raises `ValueError` if a KL term is wanted and there is neither.
+    Raises `ValueError` for a KL term without either.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:

@@ -71,7 +71,7 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
-    """Return the rows of each group of step `number`, with advantages drawn anew for that step.
+    """Return the rows of each group of step `number`, with advantages from new weightings.
 
     Rollouts excluded after a sandbox fault, and those without tokens, give no rows.
     """

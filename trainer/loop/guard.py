@@ -123,7 +123,7 @@ def uncompared(store: Store, plan: TrainingPlan) -> str:
         config = Config.from_json(run.config_json)
         problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
         if fault := expression_fault(problem):
-            return f"probes are of strings by example, and {problem.id} is not: {fault}"
+            return f"probes need problems on strings by example, and {problem.id} is not one: {fault}"
         is_chat = config.proposer.name == "own" or config.proposer.endpoint == "chat"
         if is_chat or config.prompt.style not in ("auto", "alignment"):
             asked = "by chat" if is_chat else f"in the style {config.prompt.style}"

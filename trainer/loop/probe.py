@@ -134,9 +134,7 @@ def probe(
     if not problems:
         raise ConfigError("there is no problem to probe; give at least one (`generated_problems` makes some)")
     if answers < 1 or k_max < 1:
-        raise ConfigError(
-            f"a probe of {k_max} answers in chains of {answers} was asked for; both are at least 1"
-        )
+        raise ConfigError(f"a probe of {k_max} answers in chains of {answers}: expected at least 1 of each")
     version = policy if isinstance(policy, PolicyVersion) else PolicyVersion(0, None, str(policy))
     loaded = load_local_policy(version)
     found, tokens = [], 0

@@ -180,6 +180,6 @@ def writing(path: Path) -> Iterator[None]:
     except (OSError, SafetensorError) as error:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise TrainingError(
-            f"{path} cannot be written ({error}): make room, or mend what else it is, and give the same "
+            f"{path} cannot be written ({error}): make room, or fix the cause, and give the same "
             "command again; the training continues from its last checkpoint"
         ) from error

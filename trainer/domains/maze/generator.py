@@ -10,7 +10,7 @@ Left open in the paper, and chosen here:
 
 - Prim runs over the 25 cells with even row and column, so that corners and centre are open and the grid has
   no outer wall (the smallest budget, 16 + 7, fits no other frame). Extra openings are drawn one by one.
-- "Path via gold" leads over the zone's corner cell, and over lava if that is shorter.
+- "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, the corner included; lava on plain floor, not on B.
 - Budgets above `MAX_BUDGET` are rejected (none was seen in 3,000 draws), because a budget is a token.

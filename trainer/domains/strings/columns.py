@@ -352,7 +352,7 @@ def _template(rng: Random) -> Cell:
 
 
 def _mixed(rng: Random) -> Cell:
-    """Rows of two kinds, as columns that people filled in by hand have."""
+    """Rows of two kinds, as in columns filled in by hand."""
     first, second = column(rng, mixed=False), column(rng, mixed=False)
     share = rng.choice((0.3, 0.5, 0.5, 0.7))
     return lambda: first() if rng.random() < share else second()

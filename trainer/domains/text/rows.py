@@ -54,7 +54,7 @@ def check_digest(data: str | Path | None, sha256: str) -> None:
     if digest.hexdigest() != sha256.lower():
         raise ProblemError(
             f"{data}: expected data with the SHA-256 {sha256}, found {digest.hexdigest()}: another version; "
-            "take the one that was meant, or change data_sha256 (of test data test_data_sha256) in the recipe"
+            "use the expected one, or change data_sha256 (for test data test_data_sha256) in the recipe"
         )
 
 

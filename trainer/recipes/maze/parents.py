@@ -62,7 +62,7 @@ class ParentsRecipe:
 
 
 def sample_block(seed: int, index: int, sequences: int) -> list[tuple[list[int], int]]:
-    """Return block `index` of the endless data, as `trainer.recipes.maze.routes.sample_block` does."""
+    """Return block `index` of the endless data, like `trainer.recipes.maze.routes.sample_block`."""
     rng = Random(f"parents:{seed}:{index}")
     block = plain_block(seed, index, sequences // 2)
     while len(block) < sequences:
