@@ -92,9 +92,7 @@ class TrainingRequest:
         if not self.goals:
             return domain
         if self.objective != "grpo":
-            raise ConfigError(
-                f"--goals: the reward is a single number: use grpo, not {self.objective}"
-            )
+            raise ConfigError(f"--goals: the reward is a single number: use grpo, not {self.objective}")
         return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:

@@ -137,7 +137,7 @@ def read_recipe(
     for arm in arms:
         if arm.objective not in OBJECTIVES:
             hint = nearest_hint(arm.objective, OBJECTIVES)
-            reader.add(f"arm {arm.name}: objective: unknown {arm.objective!r}; {hint}")
+            reader.add(f"arm {arm.name}: objective: {arm.objective!r} is none; {hint}")
     if recipe.reference and recipe.reference not in names:
         reader.add(f"reference: {recipe.reference!r} is no arm; {nearest_hint(recipe.reference, names)}")
     if recipe.accelerate:

@@ -157,7 +157,7 @@ class StudyReader(PartReader):
                 where,
             )
         if objective is not None and str(objective) not in OBJECTIVES:
-            self.add(f"objective: unknown {objective!r}; {nearest_hint(str(objective), OBJECTIVES)}", where)
+            self.add(f"objective: {objective!r} is none; {nearest_hint(str(objective), OBJECTIVES)}", where)
         if model not in (None, START):
             model = str((self.path.parent / str(model)).resolve())
             if not Path(model, "config.json").is_file():
