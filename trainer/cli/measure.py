@@ -98,7 +98,7 @@ def measure(
     from trainer.reports.domains import figures_json, figures_view, write_figures_png
 
     if base_url and not model:
-        raise ConfigError("--base-url: name the server's model with --model")
+        raise ConfigError("--base-url: name the model that the server has with --model")
     split: Split | None = "test" if domain in GENERATED else None
     ask = Ask(1, 1.0, seed, top_p, top_k, repetition_penalty, template=settings_of(template, "--template"))
     counts, bar = numbers("--k", ks), WorkBar()

@@ -194,7 +194,7 @@ class MazeFamily:
         """Return the prompt; raises `ConfigError` for a parent if the model was not trained with parents."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
-                "the bundled maze model was not trained on prompts that show a parent; train one with "
+                "the bundled maze model was not taught to read a parent; train one with "
                 "`python -m trainer.recipes.maze.parents`, and start from it"
             )
         return prompt_ids(task, answers, parent)
