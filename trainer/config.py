@@ -1,7 +1,7 @@
 """The trainer's configuration: one typed tree, read from a TOML file and changed key by key.
 
-Its resolved form is stored with every training and is part of the training's id. What is read (runs, store)
-and where it goes (policies folder) are arguments of the command, not settings.
+Its resolved form is stored with every training and is part of the training's id. The inputs (runs, store)
+and the output (policies folder) are arguments of the command, not settings.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from evovpo.config_tree import AboveZero, Count, NotNegative, Positive, Section,
 ObjectiveName = Literal[
     "grpo", "max-at-k", "multi-rlvr", "random-weight", "vpo", "vpo-at-k", "rosa", "join-at-k",
 ]  # fmt: skip
-"""The objectives of `trainer/objectives.py`; a test holds the two lists together."""
+"""The objectives of `trainer/objectives.py`; a test checks that the two lists agree."""
 
 
 class ObjectiveConfig(Section):
@@ -25,11 +25,11 @@ class ObjectiveConfig(Section):
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """K, weightings sampled per group; more for many components, at little cost."""
     alpha: AboveZero = 1.0
-    """Concentration of the weightings; below 1 for a problem of many components."""
+    """Dirichlet concentration of the weightings; below 1 for a problem with many components."""
     k: Positive | None = None
-    """k of the -at-k objectives; None: half of a group, for max-at-k at most 8."""
+    """k of the -at-k objectives; None: half of a group, at most 8 for max-at-k."""
     scalar: Annotated[tuple[NotNegative, ...], "a list of numbers, 0 or more"] = ()
-    """Component weights that grpo, max-at-k and multi-rlvr sum with; empty for the mean."""
+    """Component weights of the scalar reward in grpo, max-at-k and multi-rlvr; empty for the mean."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class UpdateConfig(Section):
     learning_rate: Annotated[float, Field(gt=0.0, le=1e30)] = 3e-4
     """AdamW's constant learning rate; about 1e-5 to train all weights of a billion-parameter model."""
     kl: NotNegative = 0.05
-    """Weight of the KL term to the start model; raise it if answers grow alike."""
+    """Weight of the KL term to the start model; raise it if answers become too similar."""
     bf16: bool = False
     """Compute in bfloat16; for billion-parameter models on a GPU."""
     lora_rank: Annotated[int, Field(ge=1, le=4096)] | None = None
@@ -53,7 +53,7 @@ class UpdateConfig(Section):
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
     """Groups per optimiser step; more for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
-    """How often each group is used; more for few groups, but they become stale."""
+    """Passes over each group; more if there are few groups, but they become stale."""
 
 
 class DataConfig(Section):
@@ -62,7 +62,7 @@ class DataConfig(Section):
     gone: ClassVar[Mapping[str, str]] = {"rollouts": "search with search.rollouts=8 instead"}
 
     staleness_limit: Count = 4
-    """Most policy versions between the one that wrote a group and the one trained; 0 uses only its own."""
+    """Maximum age of a group, in policy versions; 0 uses only groups sampled by the trained version."""
 
 
 class ImitateConfig(Section):
@@ -71,11 +71,11 @@ class ImitateConfig(Section):
     gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
 
     share: Annotated[int, Field(ge=0, le=1)] = 0
-    """1 imitates, beginning at version 0; 0 learns from rewards."""
+    """1 imitates, starting from version 0; 0 learns from rewards."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """Mean number of times each target is shown."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Targets in a step; more for steadier and fewer steps."""
+    """Targets per step; more for fewer, steadier steps."""
 
 
 class ProbeConfig(Section):

@@ -1,12 +1,12 @@
 """Set scores and advantages: every training objective as a pure function of one group's reward vectors.
 
-A group is G rollouts of one prompt, each with m answers of D reward components: `rewards_G_M_D`, or a
-list of G arrays `[m_g, D]` where chains differ in length (a missing answer equals a row of zeros, which
-never raises a maximum of non-negative scores). A scalar is made of a vector here and nowhere else.
+A group is G rollouts of one prompt, each with m answers of D reward components: `rewards_G_M_D`, or a list of
+G arrays `[m_g, D]` if chains differ in length (a missing answer equals a row of zeros, which never raises a
+maximum of non-negative scores). Reward vectors become scalars only in this module.
 
-Departures from the sources, all on purpose: the standard deviation is the population's and 1e-6 is added
-to it in every objective, so that arms differ only in what they reward (veRL's GRPO divides by the
-sample's); all advantages are exactly zero where it is below 1e-6; nothing is normalised beforehand.
+Deliberate departures from the sources: every objective uses the population's standard deviation plus 1e-6,
+so that arms differ only in their rewards (veRL's GRPO divides by the sample's); all advantages are exactly
+zero if it is below 1e-6; nothing is normalised beforehand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,11 +27,11 @@ Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
 """`[G, M, D]`, or G arrays `[m_g, D]`; torch tensors on the CPU are array-likes too."""
 
 EPSILON = 1e-6
-"""Added to every denominator; a group with a smaller standard deviation teaches nothing."""
+"""Added to every denominator; a group with a smaller standard deviation gets zero advantages."""
 LISTED_SETS = 1 << 14
-"""`join_at_k` uses all sets of a group if there are at most this many."""
+"""Maximum number of sets of a group for which `join_at_k` uses all of them."""
 DRAWN_SETS = 1 << 12
-"""Sets that it draws if there are more."""
+"""Number of sets that it draws otherwise."""
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
@@ -45,7 +45,7 @@ def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Gene
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
     """Return `[G]`: over K weightings, the mean of the best answer's weighted reward in each chain.
 
-    The estimate of R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
+    This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
     """
     scores: Floats = _best_G_K(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
     return scores
@@ -55,9 +55,8 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
     """Return the transformed scores `[G, …]` whose mean is an unbiased estimate of E max of k samples.
 
     With ranks i = 1…n in ascending order T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k)
-    (arXiv 2510.23393), times n / k so that the mean over i is that estimate. Along the first axis; k = 1
-    is the identity. Ties may be ranked in any order: tied scores receive equal values. Raises
-    `ConfigError` unless 1 ≤ k ≤ n.
+    (arXiv 2510.23393), times n / k so that the mean over i is that estimate. Works along the first axis;
+    k = 1 is the identity. Tied scores get equal values. Raises `ConfigError` unless 1 ≤ k ≤ n.
     """
     scores = np.asarray(scores_G, dtype=np.float64)
     n = len(scores)
@@ -71,7 +70,7 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
     own = np.array([comb(i - 1, k - 1) for i in range(1, n + 1)], dtype=np.float64).reshape(shape)
     above = np.array([comb(j - 2, k - 2) if j > 1 else 0 for j in range(1, n + 1)], dtype=np.float64)
     better = above.reshape(shape) * ascending
-    # Σ over j > i: everything from the end down to the rank after this one.
+    # Σ over j > i, summed from the end.
     suffix = np.cumsum(better[::-1], axis=0)[::-1] - better
     transformed = np.empty_like(scores)
     np.put_along_axis(transformed, order, (own * ascending + suffix) * (n / (k * comb(n, k))), axis=0)
@@ -79,12 +78,12 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return `[G]`: for each rollout the mean value of the sets of k that hold it, each worth its best join.
+    """Return `[G]`: for each rollout the mean value of its sets of k; the value of a set is its best join.
 
-    A join of two answers is worth the mean over components of the better one, which is what a search makes
-    of two programs and a condition. The mean over the rollouts is an unbiased estimate of what k rollouts are
-    worth. All sets count where there are up to `LISTED_SETS`; otherwise about `DRAWN_SETS` are drawn from
-    `rng`. Rollouts of equal rewards get the same. Raises `ConfigError` unless 1 ≤ k ≤ G.
+    The value of a join of two answers is the mean over components of their maximum, as for two programs
+    joined by a condition in a search. The mean over the rollouts is an unbiased estimate of the value of k
+    rollouts. All sets count if there are up to `LISTED_SETS`; otherwise about `DRAWN_SETS` are drawn from
+    `rng`. Rollouts with equal rewards get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
     padded = _padded(rewards)
     n, answers, components = padded.shape
@@ -92,13 +91,13 @@ def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
         raise ConfigError(f"join@k over {n} rollouts: expected k from 1 to {n}, found {k}; change it")
     distinct, kinds = np.unique(padded.reshape(n, -1), axis=0, return_inverse=True)
     kinds = kinds.ravel()
-    ordered = np.sort(kinds)  # what is drawn below does not depend on the order of the rollouts
+    ordered = np.sort(kinds)  # makes the draws below independent of the order of the rollouts
     pool = distinct[ordered].reshape(-1, components)
     joins = np.maximum(pool[:, None], pool).mean(axis=2).reshape(n, answers, n, answers).max(axis=(1, 3))
     if comb(n, k) <= LISTED_SETS:
         sets = _all_sets(n, k)
     else:
-        # Permutations cut into sets; the last set is filled up from the beginning.
+        # Permutations cut into sets; the last set is completed from the beginning.
         blocks = -(-n // k)
         orders = rng.random((-(-DRAWN_SETS // blocks), n)).argsort(axis=1)
         sets = orders[:, np.arange(blocks * k) % n].reshape(-1, k)
@@ -110,28 +109,28 @@ def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
 
 @lru_cache(maxsize=16)
 def _all_sets(n: int, k: int) -> npt.NDArray[np.int64]:
-    """Return every set of k of n places, `[C(n, k), k]`."""
+    """Return all sets of k out of n positions, `[C(n, k), k]`."""
     return np.array(list(combinations(range(n), k)))
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingObjective:
-    """A named objective: what it asks of a rollout, and its function on one padded group."""
+    """A named objective: its requirements on rollouts, and its function on one padded group."""
 
     name: str
     answers: Literal["one", "many"]
-    """`one`: a rollout holds one answer, more are an error. `many`: any number."""
+    """Answers per rollout: `one` (more raise an error) or `many` (any number)."""
     settings: frozenset[str]
-    """The settings that it reads."""
+    """Names of the settings that it reads."""
     function: Callable[[Floats, np.random.Generator, ObjectiveConfig], Floats]
-    """From `[n, M, D]` of the n valid rollouts to `[n]`."""
+    """Maps `[n, M, D]` of the n valid rollouts to `[n]`."""
     usual_answers: int = 1
-    """Answers a rollout that it is meant for."""
+    """Usual number of answers per rollout."""
     least_answers: int = 1
-    """Fewest answers a rollout with which it is another than GRPO."""
+    """Minimum answers per rollout with which it differs from GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return how many rollouts with `answers` answers the budget k needs to learn anything."""
+        """Return the minimum rollouts of `answers` answers with which the budget k can learn anything."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -147,13 +146,12 @@ def advantages(
 ) -> Floats:
     """Return the advantages `[G]` of one group.
 
-    `valid` (G, booleans) takes rollouts out of the group, for example after a sandbox fault: they count
-    in no mean and get zeros. Fewer than two valid rollouts teach nothing: all zeros. `settings` are those of
+    `valid` (G, booleans) excludes rollouts, for example after a sandbox fault: they count in no mean and get
+    zeros. With fewer than two valid rollouts all advantages are zero. `settings` are those of
     `ObjectiveConfig`; an objective ignores those that it does not read.
 
-    Raises `ConfigError` for an unknown objective or setting, a one-answer objective given more than one
-    answer, or a budget k that the group cannot estimate; `ValueError` for rewards that are not
-    finite, of different D, or no group at all.
+    Raises `ConfigError` for an unknown objective or setting, several answers for a one-answer objective, or a
+    budget k too large for the group; `ValueError` for no group, or rewards not finite or of different D.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
 
@@ -166,7 +164,7 @@ def batch_advantages(
     valid: Sequence[npt.ArrayLike | None] | None = None,
     **settings: Any,
 ) -> list[Floats]:
-    """Return the advantages of the groups of one training step, in order, as `advantages` does for one."""
+    """Return the advantages of each group of a training step, in order; see `advantages`."""
     objective = find_objective(name)
     chosen = ObjectiveConfig(**settings)
     batch = [_padded(rewards) for rewards in groups]
@@ -199,12 +197,12 @@ def find_objective(name: str) -> TrainingObjective:
 
 
 def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """GRPO (arXiv 2402.03300) on the mean of the vector."""
+    """GRPO (arXiv 2402.03300) on the scalar reward."""
     return _z_scores(_scalars(rewards, settings)[:, 0])
 
 
 def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Max@k (arXiv 2510.23393) on the mean of the vector, then the group's z-score."""
+    """Max@k (arXiv 2510.23393) on the scalar reward, then the group's z-score."""
     scores = _scalars(rewards, settings)[:, 0]
     n = len(scores)
     k = settings.k or max(2, n // 2)
@@ -212,9 +210,9 @@ def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 
 
 def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Multi-answer RLVR (after arXiv 2603.24844) on the mean of the vector of a chain's best answer.
+    """Multi-answer RLVR (after arXiv 2603.24844) on the scalar reward of a chain's best answer.
 
-    That is how VPO's paper scores it; its released code sums over distinct answers.
+    This is the score in VPO's paper; its released code sums over distinct answers.
     """
     return _z_scores(_scalars(rewards, settings).max(axis=1))
 
@@ -238,7 +236,7 @@ def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """ROSA (GX-Chen et al. 2026) with R = w·r: E_w [max_j w·r_j − max_{j≠i} w·r_j], then z-scores.
 
-    It is the case k = G of `vpo-at-k`: but for the mean and a factor, the max@k transform with k = G − 1.
+    It is the case k = G of `vpo-at-k`: up to the mean and a factor, the max@k transform with k = G − 1.
     """
     best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]
@@ -246,7 +244,7 @@ def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) 
 
 
 def _join_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Ours: a set of k answers is worth its best join."""
+    """Our objective: the value of a set of k answers is that of its best join."""
     return _z_scores(join_at_k(rewards, min(_set_rollouts(rewards, settings), len(rewards) - 1), rng))
 
 
@@ -264,7 +262,7 @@ OBJECTIVES: Mapping[str, TrainingObjective] = {
         TrainingObjective("join-at-k", "many", frozenset({"k"}), _join_at_k),
     )
 }
-"""Every objective by name."""
+"""All objectives by name."""
 ONE_ANSWER_ADVICE = (
     "pays for the answers of one rollout together, and with one answer a rollout it is grpo under another "
     "name; train with vpo-at-k, or sample several: search.answers=3"
@@ -274,16 +272,16 @@ ONE_ANSWER_ADVICE = (
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
     """Return the z-scores of E_w of the max@k transform of each rollout's best weighted reward.
 
-    A budget of the whole group is that of all but one, which leaves the same after the group's mean.
+    k = G is computed as k = G − 1, which is the same after subtracting the group's mean.
     """
     k = max(1, min(rollouts, len(rewards) - 1))
-    if k == 1 == rewards.shape[1]:  # linear in w, so that the mean over weightings is known
+    if k == 1 == rewards.shape[1]:  # linear in w: the mean over weightings is exact
         weights = np.full((1, rewards.shape[2]), 1 / rewards.shape[2])
     return _z_scores(max_at_k(_best_G_K(rewards, weights), k).mean(axis=1))
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return how many rollouts of m answers make a set of k; without k half of the answers, at most 8."""
+    """Return the number of rollouts in a set of k answers; k is by default half the answers, at most 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
@@ -294,7 +292,7 @@ def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
 
 
 def _scalars(rewards: Floats, settings: ObjectiveConfig) -> Floats:
-    """Return the one number of each answer `[G, M]`: the mean of its components, weighted by `scalar`."""
+    """Return the scalar reward of each answer `[G, M]`: the mean of its components, weighted by `scalar`."""
     weights = settings.scalar or None
     if weights and (len(weights) != rewards.shape[2] or not sum(weights)):
         raise ConfigError(
@@ -312,7 +310,7 @@ def _z_scores(scores: Floats) -> Floats:
 
 
 def _padded(rewards: Rewards) -> Floats:
-    """Return `[G, M, D]` in float64, shorter chains filled with rows of zeros."""
+    """Return `[G, M, D]` in float64, with shorter chains padded by zeros."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards]  # type: ignore[union-attr]
     sizes = {chain.shape[1] for chain in chains if chain.ndim == 2 and len(chain)}
     if not chains or len(sizes) > 1 or any(chain.ndim != 2 and chain.size for chain in chains):
@@ -342,9 +340,9 @@ def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[n
 def _check_budget(
     objective: TrainingObjective, settings: ObjectiveConfig, rollouts: int, answers: int
 ) -> None:
-    """Refuse a budget at which all transformed scores are equal, so that nothing would be learned.
+    """Raise `ConfigError` for a budget with which all transformed scores are equal.
 
-    A group that lost rollouts to faults is no reason to stop: it uses the largest budget that it can.
+    A group that lost rollouts to faults is accepted and uses the largest possible budget.
     """
     needed = objective.least_rollouts(settings, answers)
     if 1 < rollouts < needed:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHES = 4
-"""Of every problem in a round, where finds are imitated alone: one of them holds too few."""
+"""Default searches per problem and round with imitation; the programs of one search are too few."""
 
 
 def loop(
@@ -81,10 +81,10 @@ def loop(
     png: options.Png = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Search related problems and train the model on the results, in alternation.
+    """Alternate between searching related problems and training the model on the results.
 
-    Some problems are held out. At the end they show whether the loop helped, and after how many problems it
-    has paid for itself. A version that is clearly worse is not used.
+    Held-out problems show at the end whether the loop helped, and after how many problems it has paid for
+    itself. A version that is clearly worse than its parent is not used.
     Problems with a scorer are not held out; the results of each round are shown instead.
     After Ctrl-C or a crash the same command continues.
 
@@ -110,7 +110,7 @@ def loop(
     problems = [load_problem(entry.path) for entry in entries]
     if imitate is None:
         imitate = int(all(problem.is_by_example for problem in problems))
-    # Pretraining data hold the model to where it was, and a KL term costs a third of the time.
+    # Pretraining data keep the model near its start; a KL term would add a third to the time.
     alone = {"update.kl": 0.0, "update.learning_rate": 6e-4} if imitate else {}
     options_of_training = {"objective.name": objective, "imitate.share": imitate}
     changes = settings(train_overrides, options_of_training, TrainConfig)
@@ -121,7 +121,7 @@ def loop(
         "run.seed": seed,
         "proposer.policy": "served",
     }
-    # Where there is an executor, programs are judged where the search is.
+    # With an executor, programs are judged on the machine that runs the search.
     given = {"store.url": store_url, "sandbox.executor": executor and "local"}
     search = Config.load(config_file, usual | settings(overrides, given))
     searches = searches or (_SEARCHES if imitate else 1)
@@ -155,13 +155,13 @@ def loop(
         if comparison is None:
             by_round = ", ".join(f"{value:.3f}" for value in best_by_round(plan, store, rounds))
             say(f"Best mean reward that each round found: {by_round} (no problem was held out)")
-            say("Whether that is the training or the longer search, this cannot tell: evovpo study does.")
+            say("To separate the effect of training from that of longer search, use evovpo study.")
         else:
             show_answer(before_after_table(comparison.before, comparison.after))
             say(f"\n{result.verdict}")
             for one in comparison.break_even():
                 unit = one.unit.replace("_", " ")
-                say(f"It has paid for itself after so many problems, by {unit}: {one}")
+                say(f"Problems until it has paid for itself, by {unit}: {one}")
         say(f"{result.policy_versions} policy versions were trained; version {result.served} is served.")
         if comparison is not None:
             say(f"Picture written to {picture}")
@@ -170,7 +170,7 @@ def loop(
 
 
 def _entries(target: str) -> list[SuiteEntry]:
-    """Return the problems of a suite or of a folder of problem folders, or the one problem that is meant."""
+    """Return the problems of a suite or of a folder of problem folders, or the one named problem."""
     from evovpo.problem.suites import SuiteEntry, load_suite, resolve_problem
 
     try:

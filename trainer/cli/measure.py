@@ -42,15 +42,15 @@ def measure(
         list[str] | None,
         option(
             "FOLDER",
-            "A model: a folder or a name on the hub, with --base-url the name at the server. Given again, "
-            "a policy beside it.",
+            "Model: a folder or Hugging Face name; with --base-url, its name at the server. Repeat it to "
+            "compare several.",
             default="the domain's start model",
         ),
     ] = None,
     data: Data = None,
     base_url: Annotated[
         str | None,
-        option("URL", "Ask an OpenAI-compatible server; its address ends in /v1, its key is OPENAI_API_KEY."),
+        option("URL", "OpenAI-compatible server, an address that ends in /v1; the key is OPENAI_API_KEY."),
     ] = None,
     answers: Annotated[int, option("M", "Answers per completion.", min=1)] = 1,
     ks: Ks = "1,3,6,12,24",
@@ -80,9 +80,9 @@ def measure(
 ) -> None:
     """Measure the rewards of models on a domain, with 95 % intervals over the prompts.
 
-    The largest k is the number of answers sampled for each prompt. A model's generation_config.json is
-    ignored. Bundled domains use test tasks; from a file, give rows that were not trained on.
-    [bold]--json[/bold] has a row for each prompt.
+    The largest k is the number of answers sampled per prompt. A model's generation_config.json is ignored.
+    Bundled domains use their test tasks; with --data, give rows that were not used for training.
+    [bold]--json[/bold] has one row per prompt.
 
     [dim]Examples:[/dim]  evovpo measure --domain maze-conflict
                evovpo measure --domain maze-conflict --model trained --temperature 0.7 --temperature 1
@@ -121,7 +121,7 @@ def measure(
 
 
 def pose(domain: str, data: Path, row: int, output: Path) -> None:
-    """Make a problem of one row of a domain, to search for answers to it as for programs: `evovpo new`."""
+    """Make a problem from one row of a domain, to search for its answer like a program: `evovpo new`."""
     from pydantic import RootModel
 
     from evovpo.config_values import toml_value

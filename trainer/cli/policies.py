@@ -1,4 +1,4 @@
-"""The commands `evovpo retrain`, `policies` and `rollback`, and options that the trainer's commands share."""
+"""The commands `evovpo retrain`, `policies` and `rollback`, and shared options of the trainer's commands."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "A running vLLM that must offer the version before it is served, as [bold]MODEL@URL[/bold]: the "
-        "name of its own weights and its address, which ends in /v1. May be given several times.",
+        "vLLM server that must load the version before it is served, as [bold]MODEL@URL[/bold]: the name "
+        "of its base model and an address that ends in /v1. Repeat it for several servers.",
         "--server",
     ),
 ]
@@ -49,14 +49,14 @@ TrainConfigFile = Annotated[
 
 
 def check_installed() -> None:
-    """Raise `ConfigError`, saying what to install, where the trainer's packages are missing."""
+    """Raise `ConfigError` with the command to run if the trainer's packages are not installed."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")
 
 
 def targets_of(servers: list[str] | None) -> list[VLLMServer]:
-    """Return the servers that were named. Raises `ConfigError` for one that is not MODEL@URL."""
+    """Parse the servers of `--server`. Raises `ConfigError` for one that is not MODEL@URL."""
     from evovpo.proposers.policy_server import VLLMServer
 
     found: list[VLLMServer] = []
@@ -73,7 +73,7 @@ def targets_of(servers: list[str] | None) -> list[VLLMServer]:
 def retrain(
     runs: Annotated[
         list[str] | None,
-        argument("RUN...", "Runs to train on: ids, their beginnings, or [bold]latest[/bold]."),
+        argument("RUN...", "Runs to train on: ids, prefixes of ids, or [bold]latest[/bold]."),
     ] = None,
     objective: Objective = None,
     imitate: Imitate = None,
@@ -85,7 +85,7 @@ def retrain(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only show which groups would be trained on, and why others would not."
+            "--dry-run", help="Only show which groups would be used for training, and why others not."
         ),
     ] = False,
     show_config: Annotated[
@@ -124,7 +124,7 @@ def retrain(
     from trainer.loop.training_plan import TrainingCallbacks, make_plan
     from trainer.reports.training import plan_line, plan_table, steps_table
 
-    logging.disable_progress_bar()  # one bar, ours, is enough
+    logging.disable_progress_bar()  # our own bar is enough
     began = time.monotonic()
 
     def warn_uncompared(plan: TrainingPlan) -> None:
@@ -172,10 +172,10 @@ def retrain(
             print_json(result._asdict())
             return
         number = result.policy_version
-        assert number is not None  # it was not only planned
+        assert number is not None  # not a dry run
         show_answer(steps_table(store.training_steps(store.policy_version(number).config_hash)))
         if isinstance(result.probe, dict) and isinstance(verdict := result.probe["verdict"], dict):
-            say(f"Beside its parent: {verdict['reason']}")
+            say(f"Compared with its parent: {verdict['reason']}")
         served, where = store.served(), store_option(store)
         if served is not None and served.number == number:
             say(f"Policy version {number} is served.")
@@ -183,8 +183,8 @@ def retrain(
             say(f"Back to its parent:  evovpo rollback{where}")
         else:
             reason = [event.detail for event in store.policy_events() if event.number == number][-1]
-            say(f"Policy version {number} is stored and not served. The last that was said of it: {reason}")
-            say(f"Serve it all the same:  evovpo rollback {number}{where}")
+            say(f"Policy version {number} is stored but not served. The last reason: {reason}")
+            say(f"Serve it anyway:  evovpo rollback {number}{where}")
 
 
 def list_policies(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:

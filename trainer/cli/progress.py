@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what libraries print to the terminal, which would break bars and JSON output.
+    """Silence the terminal output of libraries, which would break progress bars and JSON output.
 
     Also switches off TRL's usage reports, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
     """
@@ -36,20 +36,20 @@ def quiet() -> Iterator[None]:
 
 
 class TrainingBar(WorkBar):
-    """A bar over a training and the comparison of its version with the parent."""
+    """Progress bar of a training and of the comparison of its version with the parent."""
 
     def stepped(self, step: TrainingStep) -> None:
-        """Show the figures of a step of the training that is shown."""
+        """Show the figures of a training step."""
         figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
         self._bars.update(self._work, advance=1, figures=figures)
 
     def guarded(self, done: int, total: int) -> None:
-        """Show how far the comparison of a version with its parent is."""
+        """Show the progress of the comparison of a version with its parent."""
         self.show("comparing with the parent", done, total)
 
 
 class LoopBar(TrainingBar):
-    """A bar over the searches and trainings of a loop, and a line for each that ends."""
+    """Progress bar of a loop's searches and trainings, with a line for each finished one."""
 
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class LoopBar(TrainingBar):
     def _searched(self, outcome: Outcome) -> None:
         solved = "solved" if outcome.solved else f"best mean reward {outcome.best_mean_reward:.2f}"
         said = f"{solved} after {outcome.evaluations} evaluations, {outcome.seconds:.0f} s"
-        problem = self._plan.problem_of(outcome.run)  # several searches may be under way
+        problem = self._plan.problem_of(outcome.run)  # several searches may run at once
         self.line(f"{problem.id}: {said}")
 
     def _planned(self, plan: TrainingPlan, done: int) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trainer.experiments.study_export import Export
 
 _OF_ANY = ("target", "work", "report_only", "processes", "executor", "as_json")
-"""Options that go with a study file too; it says all others itself."""
+"""Options allowed with a study file, which sets all others itself."""
 _OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "changes", "dry_run", "report_only", "as_json")
 
 
@@ -33,17 +33,17 @@ def study(
         str,
         argument(
             "FILE|DOMAIN",
-            "A study file; a recipe, a file or [bold]paper/NAME[/bold] (docs/reproduce.md); or a "
-            "domain to compare objectives on: [bold]strings[/bold], generated tasks "
-            "whose examples conflict, [bold]maze[/bold], the maze of the VPO paper, or "
-            "[bold]maze-conflict[/bold], the same mazes for gold and diamonds alone.",
+            "Study file; recipe, a file or [bold]paper/NAME[/bold] (docs/reproduce.md); or a domain to "
+            "compare objectives on: [bold]strings[/bold] (generated tasks with conflicting examples), "
+            "[bold]maze[/bold] (the maze of the VPO paper) or [bold]maze-conflict[/bold] (the same "
+            "mazes, with only gold and diamonds as rewards).",
         ),
     ],
     work: Annotated[
         Path | None, option("FOLDER", "Folder of models and the store.", default="work, next to the report")
     ] = None,
     report_only: Annotated[
-        bool, typer.Option("--report-only", help="Run nothing; write the report of the stored results.")
+        bool, typer.Option("--report-only", help="Only write the report of the stored results.")
     ] = False,
     out: Annotated[Path, option("FOLDER", "For a domain or recipe: folder of the results.")] = Path("study"),
     model: Annotated[
@@ -55,7 +55,7 @@ def study(
         str | None,
         option(
             "A,B,...",
-            "Only these arms. For a domain also vpo-mixed, vpo-reuse.",
+            "Arms to run; for a domain also vpo-mixed and vpo-reuse.",
             default="the objectives",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def study(
     several seeds, and used in searches; the report is written next to the file (docs/studies.md).
     A recipe trains any model on a domain with several objectives and prints a table.
     A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search.
-    If it is stopped, the same command continues.
+    After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo study study.toml
                evovpo study study.toml --report-only --json
@@ -101,7 +101,7 @@ def study(
         _recipe(recipe, given, only, out, dry_run=dry_run, report_only=report_only, as_json=as_json)
         return
     if dry_run:
-        raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is none")
+        raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is not one")
     from trainer.experiments.study_export import Export
     from trainer.experiments.study_file import read_study
     from trainer.experiments.study_results import StudyResults
@@ -142,7 +142,7 @@ def _recipe(
     report_only: bool,
     as_json: bool,
 ) -> None:
-    """Make the trainings of a recipe and show its table, or show what they would cost."""
+    """Run the trainings of a recipe and show its table, or only show their cost."""
     from rich.markdown import Markdown
 
     from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_of
@@ -187,7 +187,7 @@ def _recipe(
 def _run(
     found: Study, export: Export, work: Path, processes: int | None, executor: str | None
 ) -> Sequence[FailedTask]:
-    """Run what is missing, with a bar; return the searches that failed."""
+    """Run the missing parts with a progress bar; return the failed searches."""
     check_installed()
     from evovpo.experiments.cluster import on_cluster
     from evovpo.reports.live import WorkBar
@@ -218,7 +218,7 @@ def _bundled(name: str, out: Path, changes: dict[str, Any], arms: list[str] | No
 
 
 def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
-    """Raise `ConfigError` for an option that the file has as a key, or that has no effect."""
+    """Raise `ConfigError` for an option that the file sets as a key, or that has no effect."""
     given = [
         parameter
         for parameter in context.params

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _DOMAIN = option(
     "NAME",
-    "What to answer: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] come with tasks "
-    "and a start model, [bold]maze-words[/bold] with tasks, others read --data; or a Python file of your own "
+    "Domain: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] have tasks and a start "
+    "model, [bold]maze-words[/bold] has tasks, all others read --data; or a Python file of your own "
     "(docs/domains.md).",
     "--domain",
 )
@@ -67,7 +67,7 @@ def train(
         bool,
         typer.Option(
             "--goals",
-            help="With grpo: show drawn weights of the components in each prompt and reward by them.",
+            help="With grpo: show random component weights in each prompt; reward the weighted sum.",
         ),
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
@@ -97,7 +97,7 @@ def train(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train any model on policy on a domain's reward vectors, and measure the gain.
+    """Train any model on-policy with a domain's reward vectors, and measure the gain.
 
     After Ctrl-C or a crash the same command continues from the last checkpoint. Several GPUs:
     [bold]accelerate launch -m evovpo train ...[/bold]. Sampling with vLLM: [bold]--set use_vllm=true[/bold].
@@ -112,7 +112,7 @@ def train(
     from trainer.domains.training import TrainingRequest
 
     if domain is None and config is None:
-        raise ConfigError("name what to answer with --domain, or a recipe with --config")
+        raise ConfigError("name a domain with --domain, or a recipe with --config")
     asked = TrainingRequest(
         domain=domain or "", output=str(output), data=data, test_data=test_data, model=model,
         objective=objective or "vpo-at-k", answers=answers, steps=steps, prompts=prompts, rollouts=rollouts,
@@ -139,7 +139,7 @@ def train(
 def _of_recipe(
     context: typer.Context, config: Path, arm: str | None, asked: TrainingRequest
 ) -> TrainingRequest:
-    """Return a training of a recipe, with what was given on the command line in the place of its own."""
+    """Return a training of a recipe, with the options given on the command line overriding its own."""
     from dataclasses import fields
 
     from trainer.experiments.recipe import asked_of, read_recipe
@@ -188,7 +188,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
 
 
 def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
-    """Return `KEY=VALUE` settings, values as JSON where they are any. Raises `ConfigError` without an `=`."""
+    """Parse `KEY=VALUE` settings, values as JSON where valid. Raises `ConfigError` without an `=`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")
@@ -202,7 +202,7 @@ def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:
-    """Return whole numbers from 1 with commas between them, ascending. Raises `ConfigError` for others."""
+    """Parse comma-separated whole numbers from 1, sorted. Raises `ConfigError` for anything else."""
     try:
         found = sorted({int(part) for part in text.split(",")})
     except ValueError:

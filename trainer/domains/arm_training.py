@@ -1,6 +1,6 @@
 """One arm of a study: train the start model on policy with one objective, then measure it.
 
-Everything runs in this process and follows from the arm, its seed and the domain.
+Everything runs in this process and is determined by the arm, its seed and the domain.
 """
 
 import copy
@@ -32,23 +32,23 @@ _PROMPTS_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class TrainingArm:
-    """An objective with the settings of its arm."""
+    """The training settings of an arm."""
 
     objective: str
     answers: int
-    """m, answers a completion."""
+    """m, answers per completion."""
     rollouts: int
-    """G, completions a prompt. Arms of one study get the same answers a prompt, m·G."""
+    """G, completions per prompt. All arms of a study have the same number of answers per prompt, m·G."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the objective."""
+    """Settings of the objective."""
     learning_rate: float = 3e-4
     kl: float = 0.0
     single_share: float = 0.0
-    """Share of prompts that ask for single answers, m·G of them, and are trained by `grpo`."""
+    """Share of prompts that sample m·G single answers and are trained with `grpo`."""
     passes: int = 1
-    """Optimiser steps on the rollouts of a step; more reuse them off policy."""
+    """Optimiser steps on the same rollouts; more than 1 reuses them off policy."""
     parent_share: float = 0.0
-    """Share of prompts, at most a half, that show a parent with its vector (`_sample_step`)."""
+    """Share of prompts, at most a half, that show a parent with its reward vector (`_sample_step`)."""
 
 
 class TrainingBudget(Part):
@@ -57,13 +57,13 @@ class TrainingBudget(Part):
     tokens: Positive = 120_000
     """Completion tokens to sample; the step that reaches them is the last."""
     prompts: Positive = 8
-    """P, prompts in a step."""
+    """P, prompts per step."""
     tasks: Positive = 1000
-    """Training tasks that steps draw from, in a seeded order without repetition until all were used."""
+    """Number of training tasks, used in a seeded random order; none repeats before all were used."""
 
 
 def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Completion]]:
-    """Return the completions of each request by a model with the weights that it has now."""
+    """Sample the completions of each request with the model's current weights."""
     ends = model.generation_config.eos_token_id
     return sample(Weights(model), requests, (ends,) if isinstance(ends, int) else tuple(ends))
 
@@ -84,9 +84,9 @@ def measure(
     seed: int,
     temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Return what `per_task` answers a task, in chains of `answers`, are worth.
+    """Measure `per_task` answers per task, sampled in chains of `answers`.
 
-    Raises `SandboxError` for a task none of whose completions can be judged.
+    Raises `SandboxError` if no completion of a task can be judged.
     """
     chains, most = tuple(range(-(-per_task // answers))), domain.max_tokens(answers)
     seeds = [int(np.random.default_rng([seed, number, 2]).integers(2**62)) for number in range(len(tasks))]
@@ -120,8 +120,8 @@ def train(
 ) -> tuple[Any, list[dict[str, float]]]:
     """Return the trained model and the figures of its steps.
 
-    Raises `DivergedError` if a step is not finite, and `ConfigError`, before anything is spent, for
-    unsupported prompts.
+    Raises `DivergedError` if a step is not finite, and `ConfigError`, before sampling, if the domain cannot
+    show the parents that the arm asks for.
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
@@ -159,7 +159,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt; the sandbox failed on `faults` others."""
+    """The judged completions of one prompt; `faults` counts those on which the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -167,12 +167,12 @@ class _Group(NamedTuple):
     answers_G_M: list[list[JudgedAnswer]]
     has_parent: bool
     tokens: int
-    """Of all completions."""
+    """Tokens of all completions."""
     faults: int
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
-        """With a repeated answer of a chain as zeros."""
+        """Reward vectors, zero for an answer that repeats another of its chain."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
@@ -184,9 +184,9 @@ def _sample_step(
 ) -> list[_Group]:
     """Return the P judged groups of a step.
 
-    With n prompts that show a parent, the first P - n tasks are asked about without one. The first n of these
-    that have a parent to show (`_choose_parent`) are asked about again, with it; where fewer have one, the
-    last tasks are asked about instead, without a parent.
+    If n prompts are to show a parent, the first P - n tasks are prompted without one. The first n of these
+    with a usable parent (`_choose_parent`) are prompted again, with it; if fewer than n have one, prompts of
+    the last tasks, without a parent, take their place.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -204,9 +204,9 @@ def _sample_step(
 
 
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
-    """Return the key of a readable answer of a group by lexicase selection (Spector 2012).
+    """Return the key of a readable answer, chosen from a group by lexicase selection (Spector 2012).
 
-    None if an answer is right, as a search would have ended, or none can be read.
+    None if any answer is right, because a search would have ended, or if all are unreadable.
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):

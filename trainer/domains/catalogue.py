@@ -1,4 +1,4 @@
-"""The domains by name, and how to open one."""
+"""Names of all domains, and the functions that open them."""
 
 import importlib
 from collections.abc import Iterator, Sequence
@@ -14,11 +14,11 @@ from trainer.domains.domain import Chains, Domain, Row, Split, TaskFamily, load_
 from trainer.domains.maze import MAZE_MODEL
 
 START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
-"""The task families by name, each with the folder of its start model."""
+"""Folder of the start model of each task family, by name."""
 GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
-"""The domains that make their own tasks."""
+"""Domains that generate their tasks."""
 FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench")
-"""The domains that read a file, each a module of `trainer.domains.text`."""
+"""Domains that read a file; each is a module of `trainer.domains.text`."""
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
 _BUNDLED_TASKS = 200
 
@@ -32,15 +32,15 @@ def open_domain(
     tasks: int | None = None,
     dates: str = "",
 ) -> Domain:
-    """Return the domain of a name, with prompts that ask for `answers` answers.
+    """Open a domain by name, with prompts that ask for `answers` answers.
 
-    `name` is one of `GENERATED`, which take no data, one of `FILE_DOMAINS`, which read the file `data` (or
-    several, with commas between them), or a Python file (`trainer/domains/text/yours.py`). Of a file every
-    row is a prompt, or with `split` 8, 1 and 1 of ten rows, by their place; generated domains make the tasks
-    of a split (train). Of more than `tasks` prompts some are drawn, always the same, and equally many of each
-    stratum. `dates`, FROM..TO, takes rows of these days alone (2024-08 means the month).
+    `name` is one of `GENERATED` (no data), one of `FILE_DOMAINS` (which read `data`, one file or several,
+    comma-separated), or a Python file (`trainer/domains/text/yours.py`). Every row of a file is a prompt;
+    `split` selects 8, 1 or 1 of every ten rows by position. Generated domains make the tasks of the split
+    (default: train). `tasks` limits the prompts by a fixed random draw, balanced over strata. `dates`,
+    FROM..TO, keeps only rows of these days (2024-08 means the month).
 
-    Raises `ConfigError` or `ProblemError` naming what is wrong with a name, a file or a row.
+    Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """
     if answers < 1:
         raise ConfigError(f"answers is {answers}; expected 1 or more; say how many a prompt asks for")
@@ -74,7 +74,7 @@ def open_domain(
 
 
 def longest(name: str, answers: int) -> int:
-    """Return the longest completion worth sampling of a domain in words, without opening its file."""
+    """Return the maximum completion tokens of a text domain, without opening its file."""
     if name not in (*FILE_DOMAINS, "maze-words"):
         return 1024
     module = "maze.words" if name == "maze-words" else f"text.{name}"
@@ -94,7 +94,7 @@ def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[d
 def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
     """Yield a task family, ready to judge, with its own start model or the one in the folder `start`.
 
-    Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of the strings cannot be started.
+    Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of `strings` cannot start.
     """
     if name not in START_FOLDERS:
         raise ConfigError(f"unknown domain {name!r}; expected {' or '.join(START_FOLDERS)}")
@@ -103,7 +103,7 @@ def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
         from trainer.domains.maze.maze_family import COMPONENTS, CONFLICT, MazeFamily
 
         components = CONFLICT if name == "maze-conflict" else COMPONENTS
-        # The model that comes with mazes has seen no parents; one of `trainer.recipes.maze.parents` has.
+        # The bundled maze model was trained without parents; `trainer.recipes.maze.parents` trains with them.
         shows_parents = folder != START_FOLDERS[name]
         yield MazeFamily(model_folder=folder, name=name, components=components, shows_parents=shows_parents)
     else:

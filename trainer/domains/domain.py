@@ -21,7 +21,7 @@ Row: TypeAlias = Mapping[str, Any]
 """One row of a domain's prompts."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 Chains: TypeAlias = list[list[JudgedAnswer]]
-"""Of each completion exactly m answers, an unreadable or missing one with zeros and a reason."""
+"""Exactly m answers per completion; an unreadable or missing one has zero rewards and a reason."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class Domain:
     components: tuple[str, ...]
     """Names of the reward components; a row with fewer of them has the first ones."""
     answers: int
-    """m, the answers that a prompt asks for and a completion is read for."""
+    """m, the number of answers asked for in a prompt and read from a completion."""
     prompts: list[dict[str, Any]]
-    """Rows with `prompt`, a text or chat messages as TRL takes them, and the columns that judging needs."""
+    """Rows with `prompt` (a text or chat messages, as in TRL) and the columns needed for judging."""
     judge_texts: Callable[[Sequence[str], Sequence[Row]], Chains]
-    """Judges completions, each with the row that it answers."""
+    """Judges completions, given the row of each."""
     max_tokens: int
-    """The longest completion worth sampling."""
+    """Maximum completion tokens to sample."""
     start_model: Path | None = None
     """Folder of the start model that comes with the domain."""
     judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
-    """Judges the token ids of one completion of the start model, marks included."""
+    """Judges the token ids of one completion of the start model, special tokens included."""
     close: Callable[[], None] = lambda: None
     scalar: tuple[float, ...] = ()
-    """Weights of the components where an objective or a figure needs one number; empty for their mean."""
+    """Component weights of the scalar reward; empty for the mean."""
 
     def __enter__(self) -> Self:
         return self
@@ -56,14 +56,14 @@ class Domain:
     def judge(self, completions: Sequence[Any], rows: Sequence[Row]) -> Chains:
         """Return the judged answers of completions, texts or lists of chat messages.
 
-        A repeated answer keeps its rewards (`without_repeats` takes them away). Answers of a completion on
-        which something outside failed (the sandbox, a judge) have no rewards.
+        A repeated answer keeps its rewards (`without_repeats` sets them to zero). If something outside the
+        completion failed (the sandbox, a judge), its answers have no rewards.
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)
 
     def check_tokens(self, tokenizer: Any) -> None:
-        """Raise `ConfigError` if answers are judged by their tokens and a model has others than expected."""
+        """Raise `ConfigError` if the domain judges token ids and the tokenizer is not the expected one."""
         text = self.prompts[0]["prompt"] if self.prompts else ""
         if self.start_model is None or self.judge_ids is None or not text:
             return
@@ -78,7 +78,7 @@ class Domain:
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
         """Return rewards `[m, D]` of each completion: zeros for unreadable, missing and repeated answers.
 
-        None where something outside failed.
+        None if something outside the completion failed.
         """
         return [_rewards(chain) for chain in self.judge(completions, rows)]
 
@@ -100,7 +100,7 @@ class Domain:
     def score_rows(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
     ) -> list[Any]:
-        """Return the same of completions that come with their rows."""
+        """Return the same as `score`, for completions given with their rows."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
@@ -124,26 +124,26 @@ class TaskFamily(Protocol):
         """True if a prompt can show an answer to improve on."""
 
     def max_tokens(self, answers: int) -> int:
-        """Return the longest completion worth sampling."""
+        """Return the maximum completion tokens to sample."""
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` tasks of a split: the same for a seed, and none of another split."""
+        """Return the first `count` tasks of a split, determined by the seed; no two splits share a task."""
 
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
         """Return the prompt that asks for `answers` answers.
 
-        Where `shows_parents`, it shows the answer to this task with the key `parent`, and what that gave.
+        If `shows_parents`, it also shows the answer with the key `parent` and the result of that answer.
         """
 
     def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` answers of a completion, filled up with missing ones.
+        """Return exactly `answers` answers of a completion, padded with missing ones.
 
         A repeated answer keeps its rewards; one on which the sandbox failed has none.
         """
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` rows in their order, drawn at random, as equally as can be of each `stratum`."""
+    """Draw up to `count` random rows, as equally as possible from each `stratum`; keep their order."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

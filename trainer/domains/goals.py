@@ -1,7 +1,7 @@
-"""Goal-conditioned training, a comparison of the VPO paper (arXiv 2605.22817).
+"""Goal-conditioned training, a baseline of the VPO paper (arXiv 2605.22817).
 
-A prompt shows component weights, and an answer is rewarded by the weighted sum. Weights to train on are drawn
-from Dirichlet(1, …, 1), one draw a prompt; those to measure with make the one number of a vector.
+Each prompt shows component weights, and the reward of an answer is the weighted sum. Training weights are
+drawn from Dirichlet(1, …, 1) for each prompt; measuring uses the weights of the domain's scalar reward.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 
 
 def with_goals(domain: Domain, seed: int | None) -> Domain:
-    """Return the domain with weights in each prompt and its column `goal`; with no `seed` the usual ones.
+    """Add weights to each prompt and its column `goal`: random, or without a `seed` those of the domain.
 
-    Raises `ConfigError` for a domain whose components have no meaning of their own.
+    Raises `ConfigError` if the domain judges token ids or its rows have different numbers of components.
     """
     if domain.judge_ids is not None or any("size" in row for row in domain.prompts):
         raise ConfigError(
@@ -37,7 +37,7 @@ def with_goals(domain: Domain, seed: int | None) -> Domain:
 
 
 def by_goal(rewards: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
-    """Return rewards [m, 1] of completions, the weighted sums; None stays None."""
+    """Return the weighted sums [m, 1] of the rewards of each completion; None stays None."""
     return [
         None if found is None else np.asarray(found) @ np.array(row["goal"])[:, None]
         for found, row in zip(rewards, rows, strict=True)

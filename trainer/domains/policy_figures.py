@@ -20,24 +20,24 @@ BY_K = {
     "expected_best_at_k": "E_w best@k: best of k under random weightings",
     "union_at_k": "union@k: what k answers cover together",
 }
-"""Figures of `evovpo.judging.measure.Measure` by k, with what they say."""
+"""Figures of `evovpo.judging.measure.Measure` by k, with their titles."""
 OF_ALL = {
     "diversity": "diversity: mean L1 distance of two answers' rewards",
     "pareto_share": "Pareto share: answers that no other one to the prompt beats",
 }
-"""Figures of all answers to a prompt."""
+"""Figures over all answers to a prompt, with their titles."""
 
 
 @dataclass(frozen=True)
 class PolicyFigures:
-    """The figures of one policy on T prompts, sampled in one way."""
+    """The figures of one policy on T prompts, with one set of sampling settings."""
 
     name: str
     ask: Ask
     measures: tuple[Measure, ...]
     ks: tuple[int, ...]
     names: tuple[Mapping[str, Any], ...]
-    """Of each prompt what its row in JSON begins with."""
+    """The first keys of each prompt's JSON row."""
 
     def values(self, figure: str, k: int = 0) -> Array:
         """Return one figure of each prompt `[1, T]`."""
@@ -49,7 +49,7 @@ class PolicyFigures:
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
     def as_json(self) -> dict[str, Any]:
-        """Return every figure with `mean`, `low` and `high`; maps by k have texts as keys."""
+        """Return every figure with `mean`, `low` and `high`; maps by k have strings as keys."""
         return {
             "model": self.name,
             **self.ask.settings,
@@ -62,7 +62,7 @@ class PolicyFigures:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the figures of each prompt as JSON, behind its id and stratum where its file has them."""
+        """Return a JSON row of figures per prompt, starting with its id and stratum if the file has them."""
         ks = self.ks
         return [
             {
@@ -93,7 +93,7 @@ def ends(interval: Interval) -> dict[str, float]:
 def figures(
     name: str, found: Sequence[Sequence[JudgedCompletion]], ks: Sequence[int], ask: Ask, domain: Domain
 ) -> PolicyFigures:
-    """Return what judged completions of a domain's prompts are worth. Raises `SandboxError` as `measure`."""
+    """Return the figures of a policy's judged completions. Raises `SandboxError` as `measure`."""
     measures = tuple(
         replace(measure([one.answers for one in completions]), scalar=domain.scalar) for completions in found
     )
@@ -121,8 +121,8 @@ def measure_policies(
 ) -> list[PolicyFigures]:
     """Return the figures of each model, by default the start model, at each temperature.
 
-    With `base_url` they are asked at a server. `ask` has the other settings of sampling. Raises
-    `ConfigError` for a domain without a start model, and as `load_policy` and `complete_at`.
+    With `base_url` the models run on a server. `ask` has the other sampling settings. Raises `ConfigError`
+    for a domain without a start model, and the errors of `load_policy` and `complete_at`.
     """
     if not models and domain.start_model is None:
         raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")

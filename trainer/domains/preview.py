@@ -17,12 +17,12 @@ _PROMPTS, _SHOWN = 8, 3
 
 
 def preview(asked: TrainingRequest) -> dict[str, Any]:
-    """Return what a training would be, as JSON, from G completions of each of eight prompts.
+    """Return the preview of a training as JSON, from G completions of each of eight prompts.
 
-    Memory is `memory_bytes` and the activations of one batch on one device: two rows of logits for each token
-    of a completion, and for each token of the longest prompt and completion one row a layer with
-    checkpointing or 16 without. Of one step on a CPU this was 12 % too low with 9 million parameters and 9 %
-    too high with 50 million. Raises as `trainer.domains.training.train`, and writes nothing.
+    Memory is `memory_bytes` plus the activations of one batch on one device: two rows of logits per
+    completion token and, per token of the longest prompt and completion, one row per layer with
+    checkpointing or 16 without. For one step on a CPU this was 12 % too low with 9 million parameters and 9 %
+    too high with 50 million. Raises as `trainer.domains.training.train`; writes nothing.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)
@@ -64,15 +64,15 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
 
 
 def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
-    """Return the bytes that weights, gradients, Adam's moments and the KL reference take in float32.
+    """Return the float32 bytes of weights, gradients, Adam's moments and the KL reference.
 
-    With LoRA the adapter is left out, and the reference is the model without it.
+    With LoRA the adapter is not counted, and the reference is the model without it.
     """
     return round(4 * parameters * (1 if lora else 4 + has_reference))
 
 
 def _sample(domain: Domain, found: Sequence[Sequence[JudgedCompletion]]) -> Sample:
-    """Return what the doctor looks at: the prompts with as many components as the domain names."""
+    """Return the sample for the doctor: the prompts with as many components as the domain names."""
     prompts = []
     for number, completions in enumerate(found):
         chains = []

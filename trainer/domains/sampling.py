@@ -20,7 +20,7 @@ from evovpo.types import Message, PolicyVersion, Prompt, PromptKind, Sampling
 from trainer.domains.domain import Domain, Row
 
 _ROWS_AT_ONCE = 192
-"""Completions sampled in one batch, unless one prompt alone has more."""
+"""Maximum completions per batch, unless one prompt alone has more."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Ask:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that figures show."""
+        """The sampling settings that are reported with figures."""
         names = ("temperature", "top_p", "top_k", "repetition_penalty")
         return {name: getattr(self, name) for name in names}
 
@@ -52,11 +52,11 @@ class JudgedCompletion(NamedTuple):
     text: str
     answers: list[JudgedAnswer]
     tokens: int
-    """Completion tokens, the end token included; 0 where nobody says."""
+    """Completion tokens, the end token included; 0 if unknown."""
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of a model: a folder itself, or the copy of what the hub has under the name.
+    """Return the folder of a model: `name` itself, or the local copy of the model on the hub.
 
     Raises `PolicyError` for a name that is neither.
     """
@@ -86,7 +86,7 @@ def load_policy(name: str) -> LoadedModel:
 
 
 def as_text(prompt: Any, tokenizer: Any) -> Any:
-    """Return a prompt as TRL takes it: chat messages become one text where the tokenizer has no template."""
+    """Return a prompt for TRL: chat messages become one text if the tokenizer has no chat template."""
     if isinstance(prompt, str) or getattr(tokenizer, "chat_template", None):
         return prompt
     return "".join(f"{message['content']}\n\n" for message in prompt)
@@ -99,9 +99,9 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the judged completions of each row, sampled in this process: the same for the same seed.
+    """Return the judged completions of each row, sampled in this process, determined by the seed.
 
-    The caller's random numbers stay as they are. Raises `PolicyError` for a prompt without tokens, or one
+    The caller's random state is unchanged. Raises `PolicyError` for a prompt without tokens, or one
     that leaves no room in the model's context.
     """
     domain.check_tokens(policy.tokenizer)
@@ -174,7 +174,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
 
 @contextmanager
 def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
-    """Let a model generate by this configuration alone, where transformers fills gaps from its own."""
+    """Generate with this configuration alone; transformers would fill gaps from the model's own."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     own, whole.generation_config = whole.generation_config, config
     try:
@@ -202,7 +202,7 @@ def complete_at(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the same from an OpenAI-compatible server, asked as searches ask it. Raises `ServerError`."""
+    """Like `complete`, from an OpenAI-compatible server, asked as in a search. Raises `ServerError`."""
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"

@@ -1,4 +1,4 @@
-"""Searches of a domain's tasks in this process: how they are made, and the figures of one."""
+"""Settings, results and figures of searches of a domain's tasks in this process."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,33 +8,33 @@ import numpy as np
 from evovpo.judging.measure import JudgedAnswer, measure
 
 AT_ONCE = 16
-"""Tasks whose asks are sampled in one batch."""
+"""Tasks whose prompts are sampled in one batch."""
 
 
 class TaskSearch(NamedTuple):
-    """How a task is searched."""
+    """Settings of the search of a task."""
 
     evaluations: int
     rollouts: int
-    """Completions of one ask, each with one answer."""
+    """Completions per prompt, each with one answer."""
     temperature: float = 1.0
     joins: bool = False
     """Join complementary programs without the model; only strings have joins."""
 
 
 class Searched(NamedTuple):
-    """The search of one task."""
+    """The result of the search of one task."""
 
     answers: list[JudgedAnswer]
-    """All that were proposed, in order."""
+    """All proposed answers, in order."""
     tokens: int
-    """Completion tokens that the search took."""
+    """Completion tokens of the search."""
     solved_after: int | None
     """Evaluations until the task was solved; None if it was not."""
 
 
 def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:
-    """Return the figures of the first k answers for each k, and of all of them."""
+    """Return the figures of the first k answers for each k, and of all answers."""
     at_k: dict[str, dict[str, float]] = {}
     for k in ks:
         for figure, values in measure([[answer] for answer in found.answers[:k]]).by_k([k]).items():
@@ -52,7 +52,7 @@ def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:
 
 
 def solved_by(found: Searched, ks: Sequence[int]) -> Mapping[str, float]:
-    """Return for each k 1 if k evaluations solved the task, else 0."""
+    """Return 1 for each k whose k evaluations solved the task, else 0."""
     return {str(k): float(found.solved_after is not None and found.solved_after <= k) for k in ks}
 
 

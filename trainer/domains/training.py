@@ -1,4 +1,4 @@
-"""On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers take.
+"""On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers can load.
 
 The folder holds the trained model, `training.json` with request and result, and the last checkpoints, from
 which a repeated call continues.
@@ -44,7 +44,7 @@ _RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """What a training is asked for; the fields are the options of `evovpo train`."""
+    """The request for a training; the fields are the options of `evovpo train`."""
 
     domain: str
     output: str
@@ -63,22 +63,22 @@ class TrainingRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """How answers are sampled before and after, where that differs from the training."""
+    """Sampling settings for measuring before and after that differ from the training's."""
     dates: str = ""
     test_dates: str = ""
-    """Days FROM..TO of the rows to train on and to measure on."""
+    """Date range FROM..TO of the test rows; `dates` is that of the training rows."""
     data_sha256: str = ""
     test_data_sha256: str = ""
-    """What the files must have, several read as one (`cat ONE OTHER | sha256sum`); empty for any."""
+    """Expected SHA-256 of the concatenated files (`cat ONE OTHER | sha256sum`); empty for any."""
     goals: bool = False
-    """As `trainer.domains.goals` says."""
+    """Goal-conditioned training, see `trainer.domains.goals`."""
 
     @property
     def answers_per_chain(self) -> int:
         return self.answers or find_objective(self.objective).usual_answers
 
     def open(self, *, for_test: bool) -> Domain:
-        """Return the domain with the prompts to train on, or with those to measure on."""
+        """Return the domain with its training prompts, or with its test prompts."""
         kept_back = self.test > 0 and not (self.test_data or self.test_dates)
         is_other, is_generated = for_test and bool(self.test_data), self.domain in GENERATED
         data = self.test_data if is_other else self.data
@@ -92,7 +92,7 @@ class TrainingRequest:
         if not self.goals:
             return domain
         if self.objective != "grpo":
-            raise ConfigError(f"--goals: answers earn one number, which is for grpo, not {self.objective}")
+            raise ConfigError(f"--goals: the reward is a single number: use grpo, not {self.objective}")
         return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:
@@ -109,7 +109,7 @@ class TrainingRequest:
         return folder
 
     def ask(self, args: Any) -> Ask:
-        """Return how answers are sampled before and after: as the training samples, but for `sampling`."""
+        """Return the sampling settings for measuring: the training's, overridden by `sampling`."""
         more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
         ask = Ask(
             -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
@@ -118,7 +118,7 @@ class TrainingRequest:
         return replace(ask, **checked_sampling(self.sampling))
 
     def config(self, domain: Domain) -> VPOConfig:
-        """Return the settings of the trainer. Raises `ConfigError` for one that does not exist or fit."""
+        """Return the settings of the trainer. Raises `ConfigError` for an unknown or invalid one."""
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         batch = self.prompts * self.rollouts
         if batch % processes:
@@ -151,7 +151,7 @@ class TrainingRequest:
             raise ConfigError(f"settings of the trainer: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
-        """Return what tells this training from another, the text of its data included."""
+        """Return everything that identifies this training, the text of its data included."""
         files = [*files_of(self.data), *files_of(self.test_data), Path(self.domain)]
         files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
@@ -170,7 +170,7 @@ _OPTIONS = {
 
 
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of `VPOConfig` as their types. Raises `ConfigError` naming what is wrong."""
+    """Return settings of `VPOConfig` converted to their types. Raises `ConfigError` for an invalid one."""
     names = [one.name for one in fields(VPOConfig) if one.init]
     hints = get_type_hints(VPOConfig)
     found = {}
@@ -189,7 +189,7 @@ def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_vllm(settings: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` where settings sample with vLLM and it is not installed."""
+    """Raise `ConfigError` if settings sample with vLLM and it is not installed."""
     if settings.get("use_vllm") and find_spec("vllm") is None:
         raise ConfigError(
             "use_vllm: expected vLLM, found none installed; pip install 'evovpo[vllm]', or sample with "
@@ -198,7 +198,7 @@ def check_vllm(settings: Mapping[str, Any]) -> None:
 
 
 def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
-    """Return settings of sampling. Raises `ConfigError` for one that does not exist."""
+    """Return sampling settings. Raises `ConfigError` for an unknown one."""
     names = list(Ask(1).settings)
     for name in given:
         if name not in names:
@@ -211,11 +211,11 @@ class TrainingResult(NamedTuple):
 
     steps: int
     before: dict[str, float] | None
-    """best@k of the start model by k; None where nothing was measured."""
+    """best@k of the start model by k; None if nothing was measured."""
     after: dict[str, float] | None
     output: str
     expected_before: dict[str, float] | None = None
-    """E_w best@k."""
+    """E_w best@k of the start model by k."""
     expected_after: dict[str, float] | None = None
     gain: dict[str, float] | None = None
     """E_w best@k at the largest k, after minus before, paired over the prompts."""
@@ -224,14 +224,14 @@ class TrainingResult(NamedTuple):
 
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
-"""Told what is done, how much of it, of how much, and figures; a mere note has no amount."""
+"""Called with an activity, amount done, total amount and figures; a note has total 0."""
 
 
 class _Callback(TrainerCallback):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self.begin: Callable[[], None] = lambda: None
-        """Called once the model is where it is trained."""
+        """Called once the model is on its training device."""
 
     def on_train_begin(self, *given: Any, **named: Any) -> None:
         self.begin()
@@ -243,11 +243,11 @@ class _Callback(TrainerCallback):
 
 
 def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> TrainingResult:
-    """Train, measure before and after on prompts that are not trained on, and write the folder.
+    """Train, measure before and after on held-out prompts, and write the folder.
 
-    Every process of `accelerate launch` calls this; all return the same. A finished training is read, an
-    interrupted one continues. Raises `ConfigError` for an invalid request and for a folder of another
-    training, `PolicyError` for a model that cannot be read, `TrainingError` if it diverges.
+    Every process of `accelerate launch` calls this; all return the same. The result of a finished training is
+    read, an interrupted one continues. Raises `ConfigError` for an invalid request or a folder of another
+    training, `PolicyError` for an unreadable model, `TrainingError` if the training diverges.
     """
     output, record = Path(asked.output), {"asked": asked.as_json()}
     stored = _stored(output, record["asked"])
@@ -258,7 +258,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
     with asked.open(for_test=False) as domain, test_prompts as test:
         trainer, callback = make_trainer(asked, domain, watch)
         accelerator, before = trainer.accelerator, stored.get("before")
-        accelerator.wait_for_everyone()  # until all have looked into the folder
+        accelerator.wait_for_everyone()  # until all have read the folder
 
         def write(**more: Any) -> None:
             if accelerator.is_main_process:
@@ -275,7 +275,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
         last = _last_checkpoint(output)
         if last is not None:
             watch(f"Going on from {last}.", 0, 0, "")
-        elif test is not None:  # measured as it is trained, perhaps sharded over the devices
+        elif test is not None:  # measured once on the training devices, possibly sharded
             callback.begin = measure_before
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
         model: Any = trainer.model
@@ -305,7 +305,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
 def make_trainer(
     asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
 ) -> tuple[VPOTrainer, _Callback]:
-    """Return the trainer of a training, ready to train, and its callback. Raises as `train`."""
+    """Return the prepared trainer and its callback. Raises as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)
@@ -314,8 +314,8 @@ def make_trainer(
     def reward_vectors(
         completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], row: Sequence[int], **_: Any
     ) -> list[Any]:
-        # The dataset holds numbers of rows only: its tables would fill up columns of differing shapes. Texts
-        # are decoded again: TRL may have taken thoughts and calls out of them.
+        # The dataset holds row numbers only: its tables would pad columns of differing shapes. Texts are
+        # decoded again: TRL may have removed thoughts and calls from them.
         texts = tokenizer.batch_decode(completion_ids, skip_special_tokens=True)
         rows = [domain.prompts[number] for number in row]
         found = domain.score_rows(texts, completion_ids, rows)
@@ -343,7 +343,7 @@ def make_trainer(
 
 
 def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is stored of this training. Raises `ConfigError` for a folder of another."""
+    """Return the stored record of this training. Raises `ConfigError` for a folder of another one."""
     file = output / TRAINING_FILE
     if not file.exists():
         if output.exists() and any(output.iterdir()):
@@ -366,7 +366,7 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _last_checkpoint(output: Path) -> Path | None:
-    """Return the folder of the last checkpoint that was written whole: its state is written last."""
+    """Return the folder of the last complete checkpoint; its state file is written last."""
     whole = [file.parent for file in output.glob("checkpoint-*/trainer_state.json")]
     return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
@@ -374,12 +374,12 @@ def _last_checkpoint(output: Path) -> Path | None:
 def _measured(
     asked: TrainingRequest, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
 ) -> list[dict[str, Any]] | None:
-    """Return the figures of each prompt by the model as it is now; each process samples a share of them."""
+    """Return the current model's figures for each prompt; each process samples a share of them."""
     if test is None:
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)
     count, first = accelerator.num_processes, accelerator.process_index
-    # Equally many in every process, some prompts twice: sharded models are sampled from together.
+    # The same number in every process, some prompts twice: sharded models need all processes to sample.
     mine = [(place + first) % total for place in range(0, total, count)]
     args: Any = trainer.args
     test = replace(test, max_tokens=min(test.max_tokens, args.max_completion_length))
@@ -396,7 +396,7 @@ def _measured(
 
 
 def _write_model(trainer: VPOTrainer, output: Path) -> None:
-    """Write full weights and tokenizer, as servers take them; a LoRA adapter lies in a folder beside them."""
+    """Write full weights and tokenizer for servers, and a LoRA adapter in a folder next to them."""
     trained: Any = trainer.accelerator.unwrap_model(trainer.model)
     if not hasattr(trained, "merge_and_unload"):
         trainer.save_model(str(output))

@@ -1,1 +1,1 @@
-"""Studies and recipes: arms that are trained, searched with and compared, from a file."""
+"""Studies and recipes: files that define arms to train, use in searches and compare."""

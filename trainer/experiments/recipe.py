@@ -1,7 +1,7 @@
-"""A recipe: one domain, one model and several objectives in a file, each trained under several seeds.
+"""A recipe: a file with one domain, one model and several objectives, each trained with several seeds.
 
-`evovpo train --config FILE --arm NAME` makes one of its trainings (`trainer.domains.training`), `evovpo study
-FILE` all that are missing, with a table. Those of the VPO paper are in `trainer/recipes/paper/`.
+`evovpo train --config FILE --arm NAME` runs one of its trainings (`trainer.domains.training`), `evovpo study
+FILE` runs all missing ones and shows a table. Recipes of the VPO paper are in `trainer/recipes/paper/`.
 """
 
 import dataclasses
@@ -26,25 +26,25 @@ from trainer.objectives import OBJECTIVES
 
 PAPER = Path(__file__).parents[1] / "recipes" / "paper"
 RECIPE_FILE = "recipe.json"
-"""A recipe as it was resolved, in the folder of its study."""
+"""The resolved recipe, in the folder of its study."""
 _BY_K = {"best_at_k": "best@k", "expected_best_at_k": "E_w best@k", "pass_at_k": "pass@k"}
 
 
 class RecipeArm(Part):
-    """One objective."""
+    """One arm: an objective with its settings."""
 
     name: str
     objective: str = "vpo-at-k"
     answers: Count = 0
-    """m, answers a completion; 0 for the objective's usual number."""
+    """m, answers per completion; 0 for the objective's usual number."""
     goals: bool = False
     """Goal-conditioned, with grpo: `trainer.domains.goals`."""
     settings: Mapping[str, Any] = {}
-    """Of `VPOConfig`, over those of the recipe."""
+    """Settings of `VPOConfig`, overriding those of the recipe."""
 
 
 class Machine(Part):
-    """What a training is expected to run on; for `--dry-run` alone. Rates are completion tokens, all GPUs."""
+    """The expected hardware of a training, for `--dry-run`. Rates are completion tokens of all GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
@@ -53,7 +53,7 @@ class Machine(Part):
 
 
 class Recipe(Part):
-    """A recipe as its file says."""
+    """The contents of a recipe file."""
 
     name: str
     domain: str
@@ -62,7 +62,7 @@ class Recipe(Part):
     test_data: str | None = None
     data_sha256: str = ""
     test_data_sha256: str = ""
-    """What the data must have, several files read as one (`cat ONE OTHER | sha256sum`); empty for any."""
+    """Expected SHA-256 of the concatenated files (`cat ONE OTHER | sha256sum`); empty for any."""
     dates: str = ""
     test_dates: str = ""
     steps: Positive = 100
@@ -73,13 +73,13 @@ class Recipe(Part):
     ks: Numbers = (1, 3, 10, 30)
     seeds: Positive = 1
     reference: str = ""
-    """The arm that the others are compared with, in addition to the start model."""
+    """Arm that all others are compared with, in addition to the start model."""
     accelerate: str = ""
     """Configuration file of `accelerate launch`, next to the recipe; empty trains in this process."""
     settings: Mapping[str, Any] = {}
-    """Of `VPOConfig`."""
+    """Settings of `VPOConfig`."""
     sampling: Mapping[str, Any] = {}
-    """How answers are sampled before and after: temperature, top_p, top_k, repetition_penalty."""
+    """Sampling settings for measuring: temperature, top_p, top_k, repetition_penalty."""
     paper: Mapping[str, Any] = {}
     """The figures of the paper, printed next to the measured ones."""
     machine: Machine = Machine()
@@ -93,7 +93,7 @@ class Recipe(Part):
         return self.arms[names.index(name)]
 
     def options(self, arm: RecipeArm, seed: int) -> dict[str, Any]:
-        """Return the fields of one training, a `trainer.domains.training.TrainingRequest`, but its output."""
+        """Return the fields of a `trainer.domains.training.TrainingRequest`, except `output`."""
         others = {"name", "seeds", "reference", "accelerate", "paper", "machine", "arms"}
         return self.model_dump(exclude=others) | {
             "objective": arm.objective, "answers": arm.answers or None, "seed": seed, "goals": arm.goals,
@@ -102,7 +102,7 @@ class Recipe(Part):
 
 
 def find_recipe(target: str) -> Path | None:
-    """Return the file of a recipe: a path, or `paper/NAME` of those that come with the package."""
+    """Return the file of a recipe: a path, or `paper/NAME` for a bundled one."""
     for path in (Path(target), PAPER.parent / f"{target}.toml"):
         if path.is_file() and path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys():
             return path
@@ -112,10 +112,10 @@ def find_recipe(target: str) -> Path | None:
 def read_recipe(
     path: Path, changes: Mapping[str, Any] | None = None, only: Sequence[str] | None = None
 ) -> Recipe:
-    """Return the recipe in a file, `changes` by key (of a table `settings.beta`) in the place of its own.
+    """Return the recipe in a file, with keys overridden by `changes` (dotted for tables, `settings.beta`).
 
-    With `only`, it has these arms alone, and a reference among them or none. Raises `ConfigError` naming
-    everything that is wrong.
+    `only` restricts it to these arms; a reference that is not among them is dropped. Raises `ConfigError`
+    listing all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -153,7 +153,7 @@ def read_recipe(
 
 
 def _check_machine(recipe: Recipe) -> None:
-    """Raise `ConfigError` where the machine has fewer GPUs than the recipe trains on."""
+    """Raise `ConfigError` if the machine has fewer GPUs than the recipe needs."""
     import torch
 
     config = yaml.safe_load(Path(recipe.accelerate).read_text(encoding="utf-8"))
@@ -167,7 +167,7 @@ def _check_machine(recipe: Recipe) -> None:
 
 
 def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
-    """Make the trainings of a recipe that are missing, each in `out/ARM-SEED`; raises as each of them."""
+    """Run the missing trainings of a recipe, each in `out/ARM-SEED`; raises as `train`."""
     from trainer.domains.training import TrainingRequest, check_vllm, train
 
     check_vllm(recipe.settings)
@@ -194,10 +194,10 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 
 
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
-    """Return as JSON what each arm is worth at each k, of the trainings that are done.
+    """Return the figures of each arm at each k, over its finished trainings, as JSON.
 
-    Differences are paired, with `mean`, `low`, `high`, `p` and `clear`. The start model answers in chains
-    where an arm does: each arm is compared with its own.
+    Differences are paired, with `mean`, `low`, `high`, `p` and `clear`. Each arm is compared with the start
+    model sampled with the arm's number of answers per completion.
     """
     import numpy as np
 
@@ -257,10 +257,10 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return for each arm what all its seeds cost at most: tokens, hours by the stated rates, and memory.
+    """Return the maximum cost of each arm over all seeds: tokens, hours at the stated rates, and memory.
 
-    Tokens are those of the steps and of measuring, all completions of the longest kind; memory is
-    `memory_bytes` for one GPU, without activations.
+    Tokens are those of training and measuring with completions of maximum length; memory is `memory_bytes`
+    for one GPU, without activations.
     """
     from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes
@@ -290,7 +290,7 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
-    """Return one training of a recipe, with the options that were `given` in the place of its own."""
+    """Return one training of a recipe, with its options overridden by those `given`."""
     from trainer.domains.training import TrainingRequest
 
     options = recipe.options(recipe.arm(arm), seed)

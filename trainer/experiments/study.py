@@ -1,4 +1,4 @@
-"""What a study consists of: arms, strategies of search, and what is spent on them, as its file says it."""
+"""The contents of a study file: arms, search strategies and budgets."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ FIGURES = {
     "best_at_k": "best@k", "pass_at_k": "pass@k", "expected_at_k": "E_w best@k under random weightings",
     "pair_at_k": "pair@k: two of k are together right on every component",
 }  # fmt: skip
-"""The figures by k that rows hold, with their titles; older rows lack the last two, or the last."""
+"""Figures by k in the rows, with their titles; older rows lack the last one or two."""
 START = "start"
-"""What `model` of an arm says for the start model of the study."""
+"""Value of an arm's `model` for the start model of the study."""
 TEST = "test tasks"
-"""What rows of answers to test tasks have in the place of a strategy of search."""
+"""Value of `strategy` in rows of answers to test tasks."""
 
 
 _Names = Annotated[
@@ -41,13 +41,13 @@ _Temperatures = Annotated[
 
 
 class StudyArm(Part):
-    """One way to get a proposer, with what the study does with it."""
+    """One way to get a proposer, and its use in the study."""
 
     name: str
     model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
     objective: str = ""
-    """What it is trained with; empty for a given model. Then what the training chooses for itself."""
+    """Training objective, followed by the arm's own training settings; empty for a given model."""
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24
@@ -55,42 +55,42 @@ class StudyArm(Part):
     parent_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
     passes: Positive = 1
     search_answers: Positive = 1
-    """M, answers asked for in one completion of a search or on a test task."""
+    """M, answers per completion in a search or on a test task."""
     tokens: Any = None
-    """As `training.tokens` of the study, where it is said again."""
+    """Must equal `training.tokens` of the study if given."""
     seeds: Positive = 1
-    """Trainings, each searched with once a strategy; of a given model, searches a strategy."""
+    """Trainings, each used in one search per strategy; for a given model, searches per strategy."""
     tuned_as: str = ""
-    """Another arm, whose learning rate and KL this one takes; empty for one that is tuned itself."""
+    """Arm whose tuned learning rate and KL coefficient this one uses; empty if it is tuned itself."""
     kl: Annotated[float | None, Field(ge=0)] = None
-    """In the place of the KL coefficients of the grid; None for these."""
+    """KL coefficient that replaces those of the grid; None uses the grid."""
     strategies: tuple[str, ...] = ()
-    """In the order of the file."""
+    """Search strategies, in the order of the file."""
     evaluations: Positive = 1
-    """Of one search; other than the study's only to give an arm the compute of another."""
+    """Evaluations per search; set only to give an arm the compute of another one."""
     references: _Names = ()
-    """Arms that it is compared with besides the study's references."""
+    """Arms to compare with, in addition to the study's references."""
 
     @property
     def arm(self) -> TrainingArm | None:
-        """What is trained, without learning rate and KL; None for a given model."""
+        """The training settings without learning rate and KL; None for a given model."""
         chosen = ("answers", "rollouts", "settings", "single_share", "parent_share", "passes")
         values = {key: getattr(self, key) for key in chosen}
         return TrainingArm(self.objective, **values) if self.objective else None
 
 
 class StudyStrategy(Part):
-    """One way to search."""
+    """One search strategy."""
 
     name: str
     answers_per_ask: Positive = 12
-    """M·G of every ask, the same for all arms."""
+    """M·G, answers per prompt, the same for all arms."""
     arms: _Names = ()
-    """Those that search with it; empty for all."""
+    """Arms that use it; empty for all."""
     seeds: Count = 0
-    """Most seeds of an arm that search with it; 0 for all."""
+    """Maximum seeds of an arm that use it; 0 for all."""
     settings: Mapping[str, object] = Field({}, exclude=True)
-    """Sections with keys, as in a configuration file: all other keys of its table."""
+    """Configuration sections: all other keys of its table."""
 
     @property
     def is_independent(self) -> bool:
@@ -99,10 +99,8 @@ class StudyStrategy(Part):
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
     def settings_for(self, arm: StudyArm) -> dict[str, object]:
-        """Return the settings of its runs with an arm's model: the same answers an ask for every arm.
-
-        Independent samples are not joined, and go on after the first solution: best@k needs all of them.
-        """
+        """Return the settings of its runs with an arm's model; every arm has the same answers per prompt."""
+        # Independent samples are not joined and continue after the first solution: best@k needs them all.
         search = self.settings.get("search", {})
         assert isinstance(search, Mapping)
         shape = {"answers": arm.search_answers, "rollouts": self.answers_per_ask // arm.search_answers}
@@ -112,15 +110,15 @@ class StudyStrategy(Part):
 
 
 class Tuning(Part):
-    """The grid of every arm that is tuned, and the validation tasks that choose from it."""
+    """The tuning grid, shared by all tuned arms, and the validation tasks that choose the best point."""
 
     learning_rates: _Rates = (1e-4, 3e-4)
     kls: _Rates = (0.0, 0.05, 0.2)
     tasks: Positive = 60
     temperatures: _Temperatures = (1.0,)
-    """Each arm, given models too, takes its own best one."""
+    """Sampling temperatures; each arm, given models included, uses its own best one."""
     figure: Literal["best_at_k", "pass_at_k", "expected_at_k", "pair_at_k"] = "best_at_k"
-    """What is best: the mean of this figure over `ks`."""
+    """The best point has the highest mean of this figure over `ks`."""
     ks: Numbers = (1, 3, 6, 12, 24, 48)
 
 
@@ -128,40 +126,40 @@ class Test(Part):
     """The test tasks that every model answers."""
 
     tasks: Count = 0
-    """0 in a study that searches."""
+    """Number of test tasks; 0 in a study of searches."""
     seed: Count = 0
-    """Another seed gives other tasks, which no earlier study has seen."""
+    """Another seed gives new tasks, unseen by earlier studies."""
     evaluations: Count = 0
-    """Of a search of each task: figures at k are those of its first k answers. 0 for independent answers."""
+    """Evaluations of a search per task, with figures over its first k answers; 0: independent answers."""
     answers_per_ask: Positive = 12
-    """Of such a search."""
+    """Answers per prompt of such a search."""
     joins: bool = True
     """Join complementary programs in such a search; routes through mazes cannot be joined."""
 
 
 class Study(Part):
-    """A study as its file says. Its models search problems, or they answer test tasks of the domain."""
+    """The contents of a study file. Its models search problems, or answer test tasks of the domain."""
 
     path: Path = Field(exclude=True)
     folder: Path = Field(exclude=True)
-    """Where the rows and the report lie."""
+    """Folder of the rows and the report."""
     name: str
     description: Any = ""
     primary: str = Field("", title="the figure that decides, in a sentence")
-    """Fixed before the first row; older studies have none."""
+    """The primary figure, fixed before the first row; older studies have none."""
     domain: str = "strings"
     start: Path
     problems: tuple[Path, ...] = ()
     evaluations: Positive = 600
     ks: Numbers = (1, 3, 10, 30, 96)
     references: tuple[str, ...] = ()
-    """Arms that others are compared with; of the first one it is said what others unlock against it."""
+    """Arms that all others are compared with; `unlocked` problems are counted against the first."""
     training: Annotated[TrainingBudget, Field(title="a [training] table")] = TrainingBudget()
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """The first is the one that `solved_by_search` and `unlocked` speak of; None where tasks are answered."""
+    """`solved_by_search` and `unlocked` refer to the first; empty if models answer test tasks."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:
@@ -177,12 +175,12 @@ class Study(Part):
         return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:
-        """Return the seeds of an arm that search with a strategy, or answer test tasks."""
+        """Return the seeds of an arm that use a strategy or answer test tasks."""
         most = 0 if strategy == TEST else self.strategy(strategy).seeds
         return range(min(arm.seeds, most or arm.seeds))
 
     def resolved(self) -> dict[str, Json]:
-        """Return what rows of the export depend on, by what they belong to: the same names, the same rows."""
+        """Return the settings that the exported rows depend on, grouped by the part of the study."""
         found: dict[str, Json] = {
             "training": {
                 "domain": self.domain,
@@ -191,7 +189,7 @@ class Study(Part):
                 "tuning_tasks": self.tuning.tasks,
             },
         }
-        # Older rows were written without what has its default.
+        # Older rows were written without default values.
         if tuning := self.tuning.model_dump(include={"temperatures", "figure", "ks"}, exclude_defaults=True):
             found["tuning"] = tuning
         if self.test.tasks:
@@ -210,7 +208,7 @@ class Study(Part):
 
 
 def recipe(arm: TrainingArm) -> str:
-    """Return in a word what an arm chooses for its training but learning rate and KL, without defaults."""
+    """Return an arm's non-default training settings, without learning rate and KL, as one word."""
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
     parts += [f"{name}{value}" for name, value in sorted(plain.items())]

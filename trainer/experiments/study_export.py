@@ -1,7 +1,7 @@
 """The export of a study: the result of every finished training and search, one JSON line each.
 
-An answered test task is a line among the searches, with `test tasks` as its strategy. Whatever has a row is
-not computed again. `study.json` holds what the rows depend on; a file that says otherwise is refused.
+An answered test task is a line among the searches, with the strategy `test tasks`. Nothing that has a row is
+computed again. `study.json` holds the settings that the rows depend on; a study file with others is refused.
 """
 
 import gzip
@@ -25,7 +25,7 @@ from trainer.experiments.study import Study, StudyArm
 
 
 class SearchKey(NamedTuple):
-    """What tells searches apart, and answered test tasks."""
+    """The key of a search or of an answered test task."""
 
     arm: str
     strategy: str
@@ -38,7 +38,7 @@ def _key(row: Mapping[str, Any]) -> SearchKey:
 
 
 def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
-    """Return figures by k as rows hold them."""
+    """Return figures by k in the format of rows."""
     return {
         name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
         for name, values in figures.items()
@@ -46,28 +46,28 @@ def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dic
 
 
 def task_name(number: int) -> str:
-    """Return what a test task is called in rows."""
+    """Return the name of a test task in rows."""
     return f"test {number:04d}"
 
 
 class Export:
-    """Rows of one study, in a folder next to its file."""
+    """The rows of one study, in a folder next to its file."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the rows."""
+        """Read the rows in `folder`."""
         self._folder = folder
         self.trainings = {row["training"]: row for row in self._rows("trainings")}
         self.searches = {_key(row): row for row in self._rows("searches")}
 
     def hold(self, study: Study) -> None:
-        """Keep what the rows of `study` depend on.
+        """Store the settings that the rows of `study` depend on.
 
-        Raises `ConfigError` that lists what the rows at hand were made with and the file says otherwise.
+        Raises `ConfigError` listing the settings in which existing rows differ from the study file.
         """
         path = self._folder / "study.json"
         before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         for part in before.values():
-            if part.get("while_searching") == 0:  # older exports wrote it, of arms that are as today's
+            if part.get("while_searching") == 0:  # older exports wrote this default
                 del part["while_searching"]
         now = json.loads(json.dumps(study.resolved()))
         changed = [
@@ -86,7 +86,7 @@ class Export:
         write_json(path, before | now, indent=2)
 
     def missing(self, study: Study, arm: StudyArm) -> list[SearchKey]:
-        """Return the searches, or the test tasks, of an arm that have no row."""
+        """Return the searches or test tasks of an arm without a row."""
         problems = [problem_id(path) for path in study.problems]
         if study.test.tasks:
             problems = [task_name(number) for number in range(study.test.tasks)]
@@ -99,12 +99,12 @@ class Export:
         ]
 
     def add_training(self, row: dict[str, Any]) -> None:
-        """Append the row of a finished training. Raises `OSError` where the disk is full."""
+        """Append the row of a finished training. Raises `OSError` if the disk is full."""
         self._append("trainings", [row])
         self.trainings[row["training"]] = row
 
     def add_searches(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Append the rows of finished searches. Raises `OSError` where the disk is full."""
+        """Append the rows of finished searches. Raises `OSError` if the disk is full."""
         self._append("searches", rows)
         self.searches |= {_key(row): row for row in rows}
 
@@ -112,9 +112,9 @@ class Export:
         return self._folder / f"{name}.jsonl"
 
     def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a compressed file, which holds whole ones, and then those of the plain file.
+        """Yield the rows of the compressed file, then those of the plain file.
 
-        A last row of that which was cut off by a crash is cut away.
+        An incomplete last row of the plain file, left by a crash, is removed.
         """
         path, packed = self._path(name), self._folder / f"{name}.jsonl.gz"
         before = gzip.decompress(packed.read_bytes()) if packed.exists() else b""
@@ -144,7 +144,7 @@ class Export:
 
 
 def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return the row of a finished run, with `ks` also what k answers bring."""
+    """Return the row of a finished run, with figures by k if `ks` are given."""
     summary = store.run_summary(run_id)
     seconds = round(summary.sampling_seconds + summary.evaluation_seconds, 3)
     row = {"run": run_id, **run_row(problem, summary), "seconds": seconds}

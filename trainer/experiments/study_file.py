@@ -1,4 +1,4 @@
-"""Reads the file of a study: its arms and strategies, and all that is wrong with them."""
+"""Reads a study file and collects all its errors."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,21 +14,21 @@ from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 
 _BUNDLED = Path(__file__).parent / "studies"
 _SEARCH_DOMAINS = ("strings",)
-"""Those whose trained models can search problems by example."""
+"""Domains whose trained models can search problems by example."""
 
 
 def bundled_studies() -> list[str]:
-    """Return the names of the studies that come with the package."""
+    """Return the names of the bundled studies."""
     return sorted(path.stem for path in _BUNDLED.glob("*.toml"))
 
 
 def read_bundled(
     name: str, folder: Path, changes: Mapping[str, Any], arms: Sequence[str] | None = None
 ) -> Study:
-    """Return a study that comes with the package, whose rows and report lie in `folder`.
+    """Return a bundled study, with rows and report in `folder`.
 
-    `changes` replace keys of the file, those of a table as `training.tokens`; with `arms` only these are
-    trained, without it all but the optional ones. Raises `ConfigError` naming everything that is wrong.
+    `changes` override keys of the file (dotted for tables, `training.tokens`). `arms` are the arms to train,
+    by default all that are not optional. Raises `ConfigError` listing all errors.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")
     for key, value in changes.items():
@@ -49,9 +49,9 @@ def read_bundled(
 
 
 def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
-    """Return the study of a file; with `runs` what it needs to run must be there too.
+    """Return the study in a file; `runs` also checks that everything needed to run it exists.
 
-    A store that lies in `work` must be usable. Raises `ConfigError` naming everything that is wrong.
+    A store in `work` must be usable. Raises `ConfigError` listing all errors.
     """
     faults: list[str] = []
     reader = StudyReader(path, faults)
@@ -88,7 +88,7 @@ class StudyReader(PartReader):
         known = tuple(START_FOLDERS) if study.test.tasks else _SEARCH_DOMAINS
         if domain not in known:
             self.add(
-                f"domain: {domain!r} is none whose models search problems; {nearest_hint(str(domain), known)}"
+                f"domain: models of {domain!r} cannot search problems; {nearest_hint(str(domain), known)}"
             )
         if not study.test.tasks and study.tuning.temperatures != (1.0,):
             self.add("tuning.temperatures: models that search problems are sampled at 1; leave it out")

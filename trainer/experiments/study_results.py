@@ -1,6 +1,6 @@
-"""The rows of a study's export by arm and strategy, with the comparisons of arms and what they say.
+"""The exported rows of a study by arm and strategy, comparisons of arms, and the verdict.
 
-Only seeds count whose searches of every problem, or answers to every test task, have ended.
+A seed counts only if its searches of all problems, or its answers to all test tasks, have ended.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,14 +18,14 @@ from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_trainings import best_point, finals, grid, tuned_arms
 
 _BUDGET_POINTS, _FEWEST = 40, 10
-"""Budgets that problems solved are counted after, even by the logarithm, and the smallest."""
+"""Number of budgets of a curve of solved problems, spaced logarithmically, and the smallest one."""
 
 
 class StudyResults:
-    """Everything that the report of a study shows."""
+    """All figures of the report of a study."""
 
     def __init__(self, study: Study, export: Export) -> None:
-        """Take what is exported so far. Raises `ConfigError` if no search of the study is."""
+        """Read the rows exported so far. Raises `ConfigError` if there is no search of the study."""
         names = {arm.name for arm in study.arms}
         self.study, self._export = study, export
         self.problems = tuple(
@@ -34,16 +34,16 @@ class StudyResults:
         if not self.problems:
             raise ConfigError(f"{study.folder / 'export'} holds no search of this study yet; run it first")
         self.missing: dict[str, int] = {}
-        """By arm, searches without a row."""
+        """Searches without a row, by arm."""
         self._rows: dict[str, dict[str, ArmRows]] = {}
         for arm in study.arms:
             found = {strategy: self._read(arm, strategy) for strategy in study.strategies_of(arm)}
             self._rows[arm.name] = {name: rows for name, rows in found.items() if not rows.is_empty}
         self.comparisons = tuple(self._compare(arm, reference) for reference, arm in _pairs(study))
-        """Of arms, each with those that it is compared with."""
+        """Comparisons of each arm with its references."""
 
     def _read(self, arm: StudyArm, strategy: str) -> ArmRows:
-        """Return the rows of an arm by a strategy, or on test tasks, of the seeds that are whole."""
+        """Return the rows of an arm by a strategy or on test tasks, for complete seeds only."""
         rows, whole = dict[tuple[int, str], Row](), []
         for seed in self.study.seeds_of(arm, strategy):
             keys = [SearchKey(arm.name, strategy, seed, problem) for problem in self.problems]
@@ -55,18 +55,18 @@ class StudyResults:
         return ArmRows(Arm(arm.name, strategy, arm.evaluations), rows, whole, self.problems)
 
     def searched(self, arm: str) -> dict[str, ArmRows]:
-        """Return the searches of an arm by strategy, of those with a seed that has ended."""
+        """Return the searches of an arm by strategy, where at least one seed is complete."""
         return {name: rows for name, rows in self._rows[arm].items() if name != TEST}
 
     def samples(self, arm: str) -> ArmRows | None:
-        """Return an arm's independent samples, if a seed of them has ended."""
+        """Return an arm's independent samples, or None before a seed is complete."""
         for name, rows in self._rows[arm].items():
             if name == TEST or self.study.strategy(name).is_independent:
                 return rows
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return the figures by k that all samples of an arm have; empty without samples."""
+        """Return the figures by k common to all samples of an arm; empty without samples."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
@@ -80,7 +80,7 @@ class StudyResults:
         return [self._export.trainings[name] for name in names if name in self._export.trainings]
 
     def tuning(self) -> dict[str, list[Row]]:
-        """Return by arm the points of its grid that have a row, and whether each was chosen."""
+        """Return the finished grid points of each arm, and whether each was chosen."""
         return {arm.name: [*self._grid(arm)] for arm in tuned_arms(self.study)}
 
     def _grid(self, arm: StudyArm) -> Iterator[Row]:
@@ -92,15 +92,15 @@ class StudyResults:
                 yield about | {"diverged": bool(row["diverged"]), "chosen": point == best}
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return by strategy and unit what each arm spent; a strategy without a trained arm is missing."""
+        """Return the costs of each arm by strategy and unit, for strategies with a trained arm."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return what each arm spent: tuning, one training, and its searches by a strategy.
+        """Return the costs of each arm: tuning, one training, and its searches by a strategy.
 
-        Arms whose rows do not say it, as older ones lack CPU seconds, are left out.
+        Arms whose rows lack them are left out; older rows have no CPU seconds.
         """
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
@@ -117,7 +117,7 @@ class StudyResults:
         return found
 
     def break_even(self) -> list[BreakEven]:
-        """Return after how many problems each trained arm pays, against each untrained one."""
+        """Return the break-even number of problems of each trained arm against each untrained one."""
         return [
             compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
             for (strategy, unit), by_arm in self.costs().items()
@@ -138,14 +138,14 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield each strategy of an arm with the last of the file."""
+        """Yield each strategy of an arm paired with the file's last strategy."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None
             yield from ((rows, last) for rows in found.values() if last is not None)
 
     def verdict(self) -> list[str]:
-        """Return which arm is ahead of which, what each unlocks, and which strategy helps, in sentences."""
+        """Return sentences on which arm is ahead, what each arm unlocks, and which strategy helps."""
         return [
             *(f"{name}: {count} searches are not done; only whole seeds count."
               for name, count in self.missing.items() if count),
@@ -156,12 +156,12 @@ class StudyResults:
 
 
 def budgets(evaluations: int) -> list[int]:
-    """Return the budgets that problems solved are counted after."""
+    """Return the budgets at which solved problems are counted."""
     return sorted({round(x) for x in np.geomspace(_FEWEST, evaluations, _BUDGET_POINTS)})
 
 
 def _pairs(study: Study) -> Iterator[tuple[StudyArm, StudyArm]]:
-    """Yield each reference with each arm that is compared with it: of equal evaluations unless it says so."""
+    """Yield each reference with each arm to compare; other evaluations than the study's only if listed."""
     for reference in study.references:
         for arm in study.arms:
             if arm.name != reference and arm.evaluations == study.evaluations:

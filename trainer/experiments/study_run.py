@@ -1,8 +1,8 @@
 """Runs the missing parts of a study: tuning, trainings, searches; each stage continues where it stopped.
 
-Searches are ordinary batch cells in one store, of which each gives a row as it ends. Seed i of an arm that
-was trained is its training i, searched with run seed i; seed i of a given model is run seed i. A search
-is solved if the first of its programs that is right on all training rows is right on all held-out ones too.
+Searches are ordinary batch cells in one store; each gives a row when it ends. Seed i of a trained arm is its
+training i, searched with run seed i; seed i of a given model is run seed i. A search is solved if its first
+program that is right on all training rows is right on all held-out rows too.
 """
 
 import itertools
@@ -26,20 +26,20 @@ from trainer.experiments.study_trainings import finals, grid, model_of, run_test
 from trainer.learning.policy_models import load_tokenizer
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
-"""Is told a stage, how much of it is done, of how much if that is known, and what is waited for."""
+"""Called with a stage, the number done, the total if known, and what the stage waits for."""
 
 
 def check(study: Study, work: Path) -> None:
-    """Raise `ConfigError` naming all that is wrong with the searches and the store; spends nothing.
+    """Check the searches and the store without running anything; raise `ConfigError` listing all errors.
 
-    Also for a model that has other tokens than the domain's tasks, `PolicyError` for one without a tokenizer.
+    Also raised if a model's tokens differ from the domain's; `PolicyError` for a model without a tokenizer.
     """
     _check_tokens(study)
     faults: list[str] = []
     work.mkdir(parents=True, exist_ok=True)
     if study.test.tasks:
         return
-    trials = [  # with the start model in the place of those that are not there yet
+    trials = [  # with the start model in place of models still to be trained
         _batch(study, arm, study.start, 0, [study.strategy(name) for name in arm.strategies])
         for arm in study.arms
     ]
@@ -62,16 +62,16 @@ def _check_tokens(study: Study) -> None:
 def run_study(
     study: Study, export: Export, work: Path, processes: int, on_stage: OnStage
 ) -> list[FailedTask]:
-    """Run what is missing and return the searches that failed; `export` has the rows of all others.
+    """Run the missing parts and return the failed searches; `export` gets the rows of all others.
 
-    `work` keeps models and the store. Raises `ConfigError` if rows at hand were made with other settings,
+    `work` holds models and the store. Raises `ConfigError` if existing rows were made with other settings,
     `StoreError` if the store fails.
     """
     export.hold(study)
     left = {arm.name: {key.seed for key in export.missing(study, arm)} for arm in study.arms}
 
     def stage(name: str, done: int, total: int | None) -> Callable[[str], None]:
-        """Tell that a stage begins, and return what tells each of its parts that ends."""
+        """Report the start of a stage, and return the function that reports each finished part."""
         on_stage(name, done, total, "")
         count = itertools.count(done + 1)
         return lambda part: on_stage(f"{name}: {part}", next(count), total, "")
@@ -104,10 +104,10 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[FailedTask]:
-    """Make the missing searches and export each as it ends; return those that failed.
+    """Run the missing searches, export each when it ends, and return the failed ones.
 
-    `on_search` is told how many are done, how many there are, and what one waits for. Raises `ConfigError`
-    for what is wrong with them, `StoreError` if the store fails.
+    `on_search` is called with the number done, the total, and what a search waits for. Raises `ConfigError`
+    for invalid searches, `StoreError` if the store fails.
     """
     faults: list[str] = []
     url = store_url(work)
@@ -138,7 +138,7 @@ def _run_searches(
             waits = message.value.waits if isinstance(message, TaskProgress) else ""
             on_search(len(works) - len(by_run), len(works), waits)
 
-        for one in works:  # ended before their rows were written
+        for one in works:  # finished, but interrupted before their rows were written
             if one.is_finished:
                 export_one(one.name)
         on_search(len(works) - len(by_run), len(works), "")

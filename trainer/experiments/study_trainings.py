@@ -1,8 +1,8 @@
 """Trainings of a study and answers to its test tasks, as rows of the export.
 
-Every tuned arm gets the same grid and the same rule: the point and the sampling temperature with the highest
-mean of the tuning's figure on validation tasks. A given model takes its best temperature alike. Final
-trainings have other seeds.
+Every tuned arm has the same grid and the same rule: the point and the sampling temperature with the highest
+mean of the tuning's figure on validation tasks. A given model gets its best temperature in the same way.
+Final trainings have other seeds.
 """
 
 import dataclasses
@@ -35,25 +35,25 @@ from trainer.loop.probe import cpu_seconds
 
 TUNING_SEED = 1000
 _MEASURE_SEED = 7
-"""Of sampled answers, the same for every model."""
+"""Sampling seed for measuring, the same for every model."""
 
 
 class StudyTraining(NamedTuple):
-    """One training, fully told by what it depends on."""
+    """Everything that one training depends on."""
 
     arm: TrainingArm
-    """With learning rate and KL."""
+    """Settings, with learning rate and KL."""
     seed: int
 
     @property
     def name(self) -> str:
-        """The name of its row and of its model's folder."""
+        """Name of its row and of its model folder."""
         arm = self.arm
         return f"{recipe(arm)}-lr{arm.learning_rate:g}-kl{arm.kl:g}-seed{self.seed}"
 
 
 def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
-    """Return the trainings that an arm is tuned by."""
+    """Return the trainings of an arm's tuning grid."""
     assert arm.arm is not None
     return [
         StudyTraining(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
@@ -63,12 +63,12 @@ def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
 
 
 def tuned_arms(study: Study) -> list[StudyArm]:
-    """Return the arms that are tuned themselves."""
+    """Return the arms with a tuning of their own."""
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
 def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | None:
-    """Return the best training of those that an arm is tuned by, or None before all have a row."""
+    """Return the best training of an arm's tuning grid, or None before all have a row."""
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
     if any(point.name not in export.trainings for point in points):
         return None
@@ -76,7 +76,7 @@ def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | N
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
-    """Return an arm's final trainings; none before it is tuned, or of one that is not trained before."""
+    """Return an arm's final trainings; empty before it is tuned, and for an arm without training."""
     best = best_point(study, arm, export) if arm.objective else None
     if best is None or arm.arm is None:
         return []
@@ -85,13 +85,13 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return what a trained arm is sampled at; None for a given model, which has yet to choose."""
+    """Return the sampling temperature of a trained arm; None for a given model, chosen later."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
-    """Return the folder of the model that an arm has with a seed."""
+    """Return the model folder of an arm and seed."""
     if arm.objective:
         return (work / "models" / finals(study, arm, export)[seed].name).resolve()
     return study.start if arm.model == START else Path(arm.model)
@@ -99,13 +99,13 @@ def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int)
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A task for a process of its own, which gives rows."""
+    """A task that runs in its own process and returns rows."""
 
     name: str
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Do it with one thread. Raises `FatalError`: what one of these needs, all of them do."""
+        """Run it with one thread. Raises `FatalError`, because an error of one task would occur in all."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -115,9 +115,9 @@ class TrainingJob:
 
 
 def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callable[[str, Any], None]) -> None:
-    """Do works in processes; `take` is called with each name and result.
+    """Run jobs in processes and call `take` with each name and result.
 
-    Raises `TrainingError` for one whose process is ended from outside again and again.
+    Raises `TrainingError` for a job whose process is killed again and again.
     """
 
     def told(message: Message) -> None:
@@ -129,9 +129,9 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Make a training and return its row; its model goes to `folder`, or without one is only validated.
+    """Run a training and return its row; the model is written to `folder`, or only validated without one.
 
-    A training that diverges is a result: its score is 0, and its model the start model.
+    A training that diverges is a result, with score 0 and the start model as its model.
     """
     began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
@@ -160,7 +160,7 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
 
 
 def _validated(study: Study, model: Any, domain: TaskFamily, answers: int) -> tuple[dict[str, Any], int]:
-    """Return a model's score on validation tasks at its best temperature, and the tokens that this took."""
+    """Return a model's score on validation tasks at its best temperature, and the tokens used."""
     tuning, tasks = study.tuning, domain.tasks("validation", study.tuning.tasks)
     scores, tokens = {}, 0
     for one in tuning.temperatures:
@@ -177,7 +177,7 @@ def _validated(study: Study, model: Any, domain: TaskFamily, answers: int) -> tu
 def _answered(
     study: Study, model: Any, domain: Any, tasks: Sequence[Any], answers: int, ks: Sequence[int], at: float
 ) -> list[dict[str, Any]]:
-    """Return for each task what a model's answers at a temperature came to."""
+    """Return the figures of a model's answers to each task at a temperature."""
     if not study.test.evaluations:
         return [
             by_name(task.measure.by_k(ks), ks, 5)
@@ -199,9 +199,9 @@ def _answered(
 def answer_rows(
     study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
 ) -> list[dict[str, Any]]:
-    """Let a model answer the test tasks, or search them, and return a row for each.
+    """Let a model answer or search the test tasks, and return a row for each.
 
-    Without a temperature it is sampled at its best one on the validation tasks.
+    `at` is the temperature; None uses the best one on the validation tasks.
     """
     choices, chosen = study.tuning.temperatures, dict[str, Any]()
     with open_family(study.domain, model_folder) as domain:
@@ -226,7 +226,7 @@ def run_trainings(
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Make trainings: rows of all that have none, and models of the final ones that have none."""
+    """Run the trainings without a row, and the final ones without a model."""
     missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name

@@ -1,1 +1,1 @@
-"""Groups to updates: data from the store, the offline step, training on policy through TRL."""
+"""From groups to updates: data from the store, offline steps, on-policy training with TRL."""

@@ -1,9 +1,9 @@
 """On-policy training with TRL.
 
-`VPOTrainer` is TRL's `GRPOTrainer` with two differences: its reward function returns reward vectors, one for
-each answer of a completion, and the advantages come from `trainer.objectives`. All else is TRL's own. The
-reward function keeps the vectors, and a hook (`trainer/learning/trl_hook.py`) replaces the advantages.
-TRL reports anonymous use to Hugging Face unless HF_HUB_DISABLE_TELEMETRY=1 is set.
+`VPOTrainer` is TRL's `GRPOTrainer` with two differences: its reward function returns one reward vector per
+answer of a completion, and the advantages come from `trainer.objectives`. The reward function keeps the
+vectors, and a hook (`trainer/learning/trl_hook.py`) replaces the advantages.
+TRL reports anonymous usage to Hugging Face unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,34 +31,34 @@ from trainer.objectives import Floats, advantages, batch_advantages, draw_weight
 
 _DEFAULT = ObjectiveConfig()
 _TRAIN, _EVALUATE, _FIGURES = range(3)
-"""Streams of random weightings, all from the seed of the configuration."""
+"""Random streams of weightings, derived from the configured seed."""
 
 
 @dataclass
 class VPOConfig(GRPOConfig):
-    """TRL's `GRPOConfig` with the objective; arms of a comparison differ in `objective` alone.
+    """TRL's `GRPOConfig` with the objective; to compare objectives, change `objective` alone.
 
     Settings that an objective does not read are ignored. Defaults that differ from TRL's: `beta` 1e-3 and
     `delta` 3 as in VPO's code (delta is its dual clip); no `use_bias_correction_kl`, so that the KL term is
-    the plain k3 estimate of VPO's code; mixed precision, gradient checkpointing and pinned memory only where
-    there is an accelerator. `learning_rate` 1e-6, falling linearly, suits large models only.
+    the plain k3 estimate of VPO's code; mixed precision, gradient checkpointing and pinned memory only with
+    an accelerator. The default `learning_rate`, 1e-6 with linear decay, suits large models only.
 
-    Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for an
-    objective of single answers, or a setting of TRL that the objective replaces.
+    Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for a
+    single-answer objective, or a setting of TRL that the objective replaces.
     """
 
     objective: str = _DEFAULT.name
     """A name of `trainer.objectives.OBJECTIVES`."""
     answers_per_chain: int = 1
-    """M: answers that a completion may hold; 3 for objectives of chains such as `vpo`."""
+    """M, maximum answers per completion; 3 for objectives of chains such as `vpo`."""
     draws: int = _DEFAULT.draws
-    """As `alpha` and `k`, see `ObjectiveConfig`."""
+    """See `ObjectiveConfig`, as for `alpha` and `k`."""
     alpha: float = _DEFAULT.alpha
     k: int | None = _DEFAULT.k
     scalar: tuple[float, ...] = ()
-    """Weights of the components where an objective needs one number; empty for their mean."""
+    """Component weights of the scalar reward; empty for the mean."""
     check_first_batch: bool = True
-    """Stop where no completion of the first batch earns anything; false where that is no surprise."""
+    """Stop if all rewards of the first batch are zero; set false if that is expected."""
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False
@@ -84,13 +84,13 @@ class VPOConfig(GRPOConfig):
                     f"{name} = {getattr(self, name)!r} has no effect: advantages are those of objective "
                     f"{self.objective}; leave it at {default!r}"
                 )
-        # A dry run finds whatever the objective refuses, before anything is generated.
+        # A dry run raises the objective's errors before anything is generated.
         for rollouts in {self.num_generations, self.num_generations_eval or self.num_generations}:
             nothing = np.zeros((rollouts or 0, self.answers_per_chain, len(self.scalar) or 1))
             advantages(self.objective, nothing, rng=np.random.default_rng(0), **self.objective_settings())
 
     def objective_settings(self) -> dict[str, Any]:
-        """Return the settings as `trainer.objectives.advantages` takes them."""
+        """Return the settings as arguments of `trainer.objectives.advantages`."""
         return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "scalar": tuple(self.scalar)}
 
 
@@ -105,19 +105,19 @@ class VPOTrainer(HookedTrainer):
         )
         trainer.train()
 
-    `model` may also be a model in memory with `processing_class`, its tokenizer; for a KL term it must be a
-    folder or a name, from which TRL reads the start model, or have an adapter.
+    `model` may also be a loaded model, with its tokenizer as `processing_class`; for a KL term it must be a
+    folder or a name, from which TRL loads the start model, or have an adapter.
 
-    Every argument of `GRPOTrainer` but `reward_funcs` and `rollout_func` works as there. A rollout whose
-    judgement is None counts in no mean and its tokens neither in the loss nor in its denominator.
+    All arguments of `GRPOTrainer` work as there, except `reward_funcs` and `rollout_func`. A rollout whose
+    judgement is None is excluded from all means, from the loss and from its denominator.
 
-    Weightings derive from `args.seed`, the optimiser step and the place of the group in its batch;
-    evaluations draw the same ones each time. Figures besides TRL's: those of `GroupFigures`,
-    `zero_spread_share` (groups that taught nothing) and `faults` (rollouts that left their group). TRL's own
-    `reward` is the set score under weightings that never change.
+    Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch;
+    evaluations draw the same ones each time. Figures in addition to TRL's: those of `GroupFigures`,
+    `zero_spread_share` (groups without a gradient) and `faults` (excluded rollouts). TRL's own `reward` is
+    the set score under fixed weightings.
 
-    Raises `ConfigError` for arguments that cannot be trained on, also while training if the reward function
-    breaks its contract; `TrainingError` if TRL no longer works as this class expects.
+    Raises `ConfigError` for invalid arguments, and during training if the reward function breaks its
+    contract; `TrainingError` if TRL does not work as this class expects.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class VPOTrainer(HookedTrainer):
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
-        """Return the batch with the objective's advantages in the place of TRL's."""
+        """Return the batch with TRL's advantages replaced by the objective's."""
         batches: list[JudgedBatch] = []
         self._judge.batches = batches
         out = generate()
@@ -189,7 +189,7 @@ class VPOTrainer(HookedTrainer):
         return out
 
     def _stream(self) -> list[int]:
-        """Return the seed of this batch's weightings; batches of one optimiser step are counted."""
+        """Return the seed of this batch's weightings, with the number of the batch in its optimiser step."""
         if self.mode == "eval":
             return [self._config.seed, _EVALUATE]
         step, count = self._generations
@@ -197,7 +197,7 @@ class VPOTrainer(HookedTrainer):
         return [self._config.seed, _TRAIN, *self._generations]
 
     def _check_earned(self, groups: Sequence[JudgedGroup], batch: JudgedBatch) -> None:
-        """Raise `TrainingError` where no completion of the first batch earned anything."""
+        """Raise `TrainingError` if all rewards of the first batch are zero."""
         if any(group.rewards_G_M_D.any() for group in groups):
             return
         tokenizer: Any = self.processing_class
@@ -214,6 +214,6 @@ class VPOTrainer(HookedTrainer):
 
 
 def _weights(args: VPOConfig, components: int) -> Floats:
-    """Return the weightings under which figures are comparable over a whole training."""
+    """Return the fixed weightings that make figures comparable over a training."""
     rng = np.random.default_rng([args.seed, _FIGURES])
     return draw_weights(components, ObjectiveConfig(**args.objective_settings()), rng)

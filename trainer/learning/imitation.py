@@ -1,9 +1,8 @@
-"""Chooses programs of searches as targets to imitate, and the prompts for them.
+"""Chooses programs of searches as imitation targets, and makes the prompts for them.
 
-For each weighting w ~ Dirichlet(alpha) the program of a run that is best under w is a target, so that the
-whole front is taught. A target is an answer to prompts in the search's own format that show only rows on
-which it is right; the sides of a join are targets too, each under its own rows. Nothing here reads held-out
-rows.
+For each weighting w ~ Dirichlet(alpha), a run's best program under w is a target, so that the targets cover
+the whole front. The prompts of a target have the format of the search and show only rows on which the target
+is right; the sides of a join are targets too, each with its own rows. Held-out rows are never read.
 """
 
 from collections import Counter
@@ -48,19 +47,19 @@ SOURCES = {
     PromptKind.JOIN: "joined",
     PromptKind.SHORTEN: "shortened",
 }
-"""Where a program of a run came from, by the kind of its ticket; the problem's own programs are no finds."""
+"""Source of a program, by the kind of its ticket; the problem's starting programs have none."""
 _PROMPTS = 8
-"""Prompts made for a target, each with an order of rows of its own."""
+"""Prompts per target, each with its own order of rows."""
 _PARENT_SHARE = 1 / 3
-"""Of them show a program that the target was made of."""
+"""Share of prompts that show a parent of the target."""
 _FEWEST_TO_SPLIT = 8
-"""Training rows from which on searches can do without a quarter of them."""
+"""Minimum training rows for setting a quarter of them aside."""
 _FEWEST_ROWS = 2
-"""On fewer rows than these a program explains nothing."""
+"""Minimum rows on which a target must be right."""
 
 
 class LeftOutReason(StrEnum):
-    """Why a program that is best under some weighting is not a target."""
+    """Reason why a program that is best under some weighting is not a target."""
 
     WRONG = "wrong on validation rows"
     TWICE = "found by another run"
@@ -75,9 +74,9 @@ class FoundProgram(NamedTuple):
     program: Program
     evaluation: Evaluation
     source: str
-    """A value of `SOURCES`, or `SIDE`; empty for a program of the problem's own."""
+    """A value of `SOURCES`, or `SIDE`; empty for a starting program of the problem."""
     made_of: tuple[str, ...]
-    """Ids of the programs that it was made of; of a join its sides."""
+    """Ids of its parents; for a join, of its sides."""
 
     def right(self) -> list[int]:
         """Return the objectives at full reward."""
@@ -91,7 +90,7 @@ class ImitationTarget(NamedTuple):
     program_id: str
     source: str
     rows: tuple[TrainingRow, ...]
-    """One for each prompt: the prompt, and what answers it with this program."""
+    """One row per prompt: the prompt, and the completion that answers it with this program."""
 
 
 class Targets(NamedTuple):
@@ -111,15 +110,15 @@ class Targets(NamedTuple):
 
 
 def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
-    """Return a given text as a row: no policy sampled it, and it has no advantage."""
+    """Return a given text as a row without log-probabilities and advantages."""
     tokens = len(completion)
     return TrainingRow(tuple(prompt), tuple(completion), (0.0,) * tokens, np.zeros(tokens))
 
 
 def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, tokenizer: Any) -> Targets:
-    """Return the targets that runs hold by now, one for each different program of a problem.
+    """Return the targets in the stored runs, one for each different program of a problem.
 
-    Raises `SandboxError` if the sandbox fails where validation rows have to be run.
+    Raises `SandboxError` if the sandbox fails on validation rows.
     """
     found: list[ImitationTarget] = []
     left_out: Counter[LeftOutReason] = Counter()
@@ -145,7 +144,7 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
 
 
 def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram]:
-    """Return the judged programs of a run by id, in the order of their insertion."""
+    """Return the judged programs of a run by id, in insertion order."""
     own = {seed.id for seed in problem.seeds}
     kinds: dict[str, PromptKind] = {}
     held: dict[str, FoundProgram] = {}
@@ -166,7 +165,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return the finds that are best under some weighting of the rows that choose; of equals the shortest."""
+    """Return the programs that are best under some weighting of the choosing rows; of equals the shortest."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -180,7 +179,7 @@ def choose(
 def with_validation(problem: Problem) -> Problem:
     """Return a problem with a quarter of its training rows set aside for validation.
 
-    The problem itself if it has fewer than eight rows, groups of them, or validation rows already.
+    Unchanged if it has fewer than eight rows, groups of rows, or validation rows already.
     """
     kept = choosing_rows(problem)
     if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):
@@ -195,9 +194,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives that finds are chosen by: three quarters, by a hash; the others validate.
+    """Return the objectives that choose targets: three quarters, by a hash; the others validate.
 
-    All of them where a problem has validation rows of its own, or no rows.
+    All objectives if the problem has its own validation rows, or no rows.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:
@@ -209,16 +208,16 @@ def choosing_rows(problem: Problem) -> list[int]:
 def confirmed(
     problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
 ) -> list[FoundProgram]:
-    """Return the chosen finds that validation rows confirm, and the sides of the joins among them.
+    """Return the chosen programs confirmed by validation rows, and the sides of the joins among them.
 
-    A find that is right on all rows that chose it must be right on every validation row, and another on one
-    of them where there are several. Problems with validation rows of their own have them run in the sandbox.
+    A program that is right on all choosing rows must be right on every validation row; any other on one of
+    them if there are several. A problem's own validation rows are run in the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]
     if problem.validation and chosen:
         config = Config(store=StoreConfig(url=store.name))
-        # A stored problem may name code too.
+        # A stored problem may also name code to run.
         own = replace(problem, heldout=problem.validation, scorer_path=None, evaluator=None)
         with open_evaluator(own, config) as judge:
             unseen = [list(judge.evaluate_heldout(find.program)) for find in chosen]
@@ -231,7 +230,7 @@ def confirmed(
             kept[find.program.id] = find
     joins = [find for find in kept.values() if find.source == SOURCES[PromptKind.JOIN]]
     for side in (held[made_of] for find in joins for made_of in find.made_of):
-        # A side may have branches of its own that its rows have no use for.
+        # A side may have branches that its rows do not need.
         rights = [find for find in held.values() if set(side.right()) <= set(find.right())]
         plain = min(rights, key=lambda find: len(find.program.source))
         if plain.source:
@@ -240,7 +239,7 @@ def confirmed(
 
 
 class _Writer:
-    """Writes targets as prompts and answers of the run's proposer."""
+    """Writes targets as prompts and completions in the format of the run's proposer."""
 
     def __init__(
         self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, FoundProgram]
@@ -253,7 +252,7 @@ class _Writer:
     def target(
         self, run_id: str, find: FoundProgram, rng: np.random.Generator
     ) -> ImitationTarget | LeftOutReason:
-        """Return a find as a target, or why it is none."""
+        """Return a program as a target, or the reason why it is not one."""
         rows = find.right() if self._problem.is_by_example else []
         if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
             return LeftOutReason.FEW_ROWS
@@ -273,7 +272,7 @@ class _Writer:
         )
 
     def _row(self, find: FoundProgram, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
-        """Return the find under a prompt that shows these rows, or None if the format cannot write it."""
+        """Return the program with a prompt that shows these rows, or None if the format cannot write it."""
         problem, made_by = self._problem, self._format
         origins = [self._held[one] for one in find.made_of if one in self._held]
         parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
@@ -293,7 +292,7 @@ class _Writer:
         return text_row(self._encode(made_by.messages(problem, request)), completion)
 
     def _text(self, program: Program, base: Program | None) -> str:
-        """Return what answers a prompt with a program; empty if the format cannot write it."""
+        """Return the completion for a program; empty if the format cannot write it."""
         text = self._format.reply(self._problem, [program], base)
         rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
         (read,) = self._format.answers(self._problem, rollout, 1, base)

@@ -1,6 +1,6 @@
-"""Packs rollouts into tensors: the rollouts of one prompt follow it in one sequence.
+"""Packs rollouts into tensors: one sequence holds a prompt and several of its rollouts.
 
-So the prompt is computed once, with little padding. Works for groups of any size.
+The prompt is computed once, with little padding. Groups may have any size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,26 +13,26 @@ from torch import Tensor
 
 T = TypeVar("T")
 PACKED_TOKENS = 512
-"""Length that completions are packed to behind their shared prompt; attention costs its square."""
+"""Maximum tokens of a packed sequence; the cost of attention is quadratic in it."""
 TOKENS_AT_ONCE = 2048
 """Tokens in one forward and backward pass; more are accumulated, with the same gradient."""
 
 
 class TrainingRow(NamedTuple):
-    """One rollout of T completion tokens, the end token included when there is one."""
+    """One rollout of T completion tokens, including the end token if there is one."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """Of the behaviour policy, under the temperature of `UpdateSettings` (T)."""
+    """(T), log-probabilities under the behaviour policy at the temperature of `UpdateSettings`."""
     advantages: npt.NDArray[np.float64]
     """(T)"""
 
 
 class PackedBatch(NamedTuple):
-    """B packed sequences of L tokens, padded, and their N completion tokens laid end to end.
+    """B packed sequences of L tokens, padded, and their N completion tokens, concatenated.
 
-    A sequence is one prompt, padded on the left to P tokens, and some of its completions. A completion sees
+    A sequence is one prompt, left-padded to P tokens, and some of its completions. A completion attends to
     its prompt and itself.
     """
 
@@ -47,17 +47,17 @@ class PackedBatch(NamedTuple):
     sequence: Tensor
     """(N), the sequence of each completion token."""
     source: Tensor
-    """(N), where in it the logits of the token are: at the token before it."""
+    """(N), the position in it of the token's logits, which is that of the token before."""
     completion_ids: Tensor
     """(N)"""
     logprobs: Tensor
-    """(N), of the behaviour policy."""
+    """(N), log-probabilities under the behaviour policy."""
     advantages: Tensor
     """(N)"""
 
 
 def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
-    """Return the rows as sequences: each shares one prompt and holds at most `PACKED_TOKENS` if it can.
+    """Pack the rows into sequences of one prompt, each of at most `PACKED_TOKENS` if possible.
 
     Raises `ValueError` if a group mixes prompts.
     """
@@ -129,7 +129,7 @@ def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str)
 
 
 def alike(sequences: Iterable[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield the sequences in parts of similar length, of at most `most` tokens with their padding."""
+    """Yield batches of sequences of similar length, each of at most `most` tokens, padding included."""
     part: list[T] = []
     for sequence in sorted(sequences, key=length):
         if part and length(sequence) * (len(part) + 1) > most:

@@ -32,18 +32,18 @@ class TrainableModel(NamedTuple):
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""
     reference: Any | None
-    """The start model, or None where that is the model without its adapter."""
+    """The start model; None if it is the model without its adapter."""
     tokenizer: Any
 
 
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
-    """Return a version to train, all weights (no rank) or a LoRA adapter on top of it.
+    """Return a version ready for training: all weights (no rank) or a LoRA adapter on top of it.
 
-    An adapter version is trained on as it is, at its own rank, or merged into its base if all weights are to
-    be trained. The seed gives a new adapter its first weights. Without a KL term no reference is loaded.
+    The training of an adapter version continues at its own rank; to train all weights, the adapter is merged
+    into its base. The seed initialises a new adapter. Without a KL term no reference is loaded.
 
-    Raises `PolicyError` if a folder is gone or cannot be loaded, `ConfigError` for another rank than an
-    adapter has.
+    Raises `PolicyError` if a folder is missing or cannot be loaded, `ConfigError` for a rank that differs
+    from the adapter's.
     """
     lora_rank, with_reference = config.update.lora_rank, config.update.kl > 0
     for needed in (version, start_model) if with_reference else (version,):
@@ -52,10 +52,10 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
     base = base_version(version)
     model, tokenizer, _ = load_model(version if lora_rank is None else base)
     if device == "cpu":
-        # There the backward pass of fused attention costs more than the plain one.
+        # On a CPU the backward pass of fused attention is slower than the plain one.
         model.set_attn_implementation("eager")
     if lora_rank is None:
-        model.requires_grad_(True)  # merging an adapter leaves them frozen
+        model.requires_grad_(True)  # merging an adapter leaves the weights frozen
     else:
         model = _with_adapter(model, version, lora_rank, config.run.seed)
     reference = None
@@ -66,7 +66,7 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
 
 
 def load_tokenizer(version: PolicyVersion) -> Any:
-    """Return the tokenizer of a version, without its model. Raises `PolicyError` if its folder is gone."""
+    """Return the tokenizer of a version, without its model. Raises `PolicyError` if its folder is missing."""
     require_folder(version)
     folder = base_version(version).path
     try:
@@ -78,10 +78,10 @@ def load_tokenizer(version: PolicyVersion) -> Any:
 
 
 def save_model(folder: Path, trained: TrainableModel) -> None:
-    """Write a model with its tokenizer into a folder; of a PEFT model only the adapter."""
+    """Write a model (for a PEFT model, only the adapter) and its tokenizer into a folder."""
     with no_progress_bar():
         if hasattr(trained.model, "peft_config"):
-            # Otherwise peft asks the network whether the base model had another vocabulary.
+            # Otherwise peft looks up the base model's vocabulary on the network.
             trained.model.save_pretrained(folder, save_embedding_layers=False)
         else:
             trained.model.save_pretrained(folder)
@@ -116,7 +116,7 @@ def _owner(store: Store) -> str:
 
 
 def _place(store: Store, policies: Path, number: int) -> Path:
-    """Return the folder for a version, after removing what killed publications of this store left."""
+    """Return the folder for a version, after removing leftovers of this store's killed publications."""
     folder = policies / f"v{number:04d}"
     known = {Path(version.path) for version in store.policy_versions()}
     try:
@@ -137,7 +137,7 @@ def _place(store: Store, policies: Path, number: int) -> Path:
 
 
 def _owner_of(folder: Path) -> str:
-    """Return which store a folder was written for; empty for one that was begun and holds nothing yet."""
+    """Return the store that a folder was written for; empty for a new folder without content."""
     try:
         return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -145,9 +145,9 @@ def _owner_of(folder: Path) -> str:
 
 
 def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
-    """Write the folder of a version under another name and rename it, so that it is always complete.
+    """Write the folder of a version under a temporary name and rename it, so that it is always complete.
 
-    Raises `PublishError`, leaving nothing, if it cannot be written or something else is there.
+    Raises `PublishError`, leaving nothing behind, if it cannot be written or the name is taken.
     """
     folder = _place(store, policies, number)
     try:
@@ -159,7 +159,7 @@ def write_folder(store: Store, policies: Path, number: int, trained: TrainableMo
             if (partial / ADAPTER_FILE).exists():
                 _name_base(partial / ADAPTER_FILE)
             for file in partial.iterdir():
-                file.chmod(0o644)  # safetensors writes for its user alone; servers may run as another
+                file.chmod(0o644)  # safetensors files are private to their user; servers may run as another
     except (OSError, SafetensorError) as error:
         raise PublishError(
             f"{folder} cannot be written ({error}); nothing was stored, and searches go on with the version "
@@ -169,7 +169,7 @@ def write_folder(store: Store, policies: Path, number: int, trained: TrainableMo
 
 
 def _name_base(file: Path) -> None:
-    """Make the base of an adapter a full path; raises `PublishError` if it is no folder."""
+    """Make the path of an adapter's base model absolute; raises `PublishError` if it is not a folder."""
     config = json.loads(file.read_text(encoding="utf-8"))
     base = config.get("base_model_name_or_path")
     if not base or not Path(base).is_dir():

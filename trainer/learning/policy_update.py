@@ -1,4 +1,4 @@
-"""Policy-gradient steps on given rollouts, for stored groups and for the arms of studies.
+"""Policy-gradient steps on given rollouts, for stored groups and for arms of studies.
 
 The loss is that of `trainer/learning/grpo.py` (TRL): PPO's clipped ratio to the *behaviour*
 log-probabilities, mean over all completion tokens of the step, plus a k3 KL term to a frozen reference.
@@ -22,16 +22,16 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """Settings of one step: defaults of VPO's code, except learning rate and KL (1e-3 there), tuned here."""
+    """Settings of one step: defaults of VPO's code, except a tuned learning rate and KL (1e-3 there)."""
 
     temperature: AboveZero = 1.0
-    """Temperature that the rollouts were sampled at."""
+    """Sampling temperature of the rollouts."""
     clip: AboveZero = 0.2
-    """The importance ratio counts within 1 ± this."""
+    """The importance ratio is clipped to 1 ± this."""
     warmup_steps: Count = 0
-    """First steps of a training, in which the rate grows; none on policy."""
+    """Steps over which the learning rate grows; 0 on policy."""
     max_grad_norm: AboveZero = 1.0
-    """Longer gradients are shortened to this."""
+    """Maximum norm of the gradient."""
 
 
 class Updater:
@@ -39,7 +39,7 @@ class Updater:
 
     `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
     `reference` is the policy of the KL term; None with a PEFT model means the model without its adapter.
-    Raises `ValueError` if a KL term is wanted and there is neither.
+    Raises `ValueError` for a KL term without either.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:
@@ -58,19 +58,19 @@ class Updater:
         return {"model": trained, "optimizer": self._optimizer.state_dict(), "made": self._made}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where `state_dict` was taken."""
-        self.model.load_state_dict(state["model"], strict=False)  # what is not trained is not there
+        """Restore a state from `state_dict`."""
+        self.model.load_state_dict(state["model"], strict=False)  # the state has only trained weights
         self._made = state["made"]
         self._optimizer.load_state_dict(state["optimizer"])
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
         """Make one optimiser step over these groups and return its figures.
 
-        The rows of a group share their prompt; `are_texts` says that they are to be made likelier, whatever
-        their advantages. Figures: `loss`, `kl` (nats a token, to the reference; 0 without a KL term),
-        `entropy` (nats a token), `clip_share` (tokens whose ratio was cut), `ratio_max`, `grad_norm` (before
-        clipping), `tokens` (completion tokens). Raises `DivergedError`, with the weights as they were, if the
-        loss or the gradient is not finite; `ValueError` if a group mixes prompts.
+        The rows of a group share their prompt; `are_texts` imitates them, ignoring advantages. Figures:
+        `loss`, `kl` (nats per token, to the reference; 0 without a KL term), `entropy` (nats per token),
+        `clip_share` (tokens with a clipped ratio), `ratio_max`, `grad_norm` (before clipping), `tokens`
+        (completion tokens). Raises `DivergedError`, leaving the weights unchanged, if the loss or the
+        gradient is not finite; `ValueError` if a group mixes prompts.
         """
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
         ratio_max = 0.0
@@ -84,7 +84,7 @@ class Updater:
             if are_texts:
                 losses = _text_losses(logits, batch, reference, self.settings)
             else:
-                if reference is not None:  # of a large vocabulary, not to be held longer than needed
+                if reference is not None:  # a large vocabulary takes much memory: keep only these
                     reference = _chosen(reference, batch.completion_ids)
                 losses = _token_losses(logits, batch, reference, self.settings)
             (losses["loss"].sum() / tokens).backward()
@@ -129,8 +129,8 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
 def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Tensor:
     """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
 
-    With `bf16` they are computed in bfloat16. The model must take a mask over pairs of tokens: attention
-    `eager` or `sdpa`.
+    `bf16` computes in bfloat16. The model must support a mask over pairs of tokens (attention `eager` or
+    `sdpa`).
     """
     length = batch.ids.shape[1]
     before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()
@@ -151,7 +151,7 @@ def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Ten
 def _token_losses(
     logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
-    """Return figures of each completion token, (N)."""
+    """Return the figures of each completion token (N)."""
     distribution = _log_softmax(logits, settings.temperature)
     logprobs = _chosen(distribution, batch.completion_ids)
     ratio = torch.exp(logprobs - batch.logprobs)
@@ -174,7 +174,7 @@ def _token_losses(
 def _text_losses(
     logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
-    """Return the same figures of tokens to imitate; KL is that of whole distributions, reference first."""
+    """Return the same figures of tokens to imitate, with the exact KL(reference || policy)."""
     distribution = _log_softmax(logits, settings.temperature)
     loss = -_chosen(distribution, batch.completion_ids)
     none = torch.zeros_like(loss)

@@ -1,4 +1,4 @@
-"""Calls a reward function and makes groups of its reward vectors."""
+"""Calls a reward function and groups its reward vectors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from trainer.learning.trl_hook import HOOK, changed
 from trainer.objectives import Floats, set_scores
 
 RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
-"""Called as TRL calls a reward function: with `prompts`, `completions`, `completion_ids`, every other column
+"""Called like a reward function of TRL: with `prompts`, `completions`, `completion_ids`, every other column
 of the dataset, `trainer_state`, `log_metric` and `log_extra`, all by name. Returns for each completion
 
 - an array `[m, D]` with m at most `answers_per_chain`, values in [0, 1]. A completion without answers is an
   empty array; a repeated answer is a row of zeros. D may differ between prompts;
-- or None for a fault outside the candidate, such as a sandbox that broke: the rollout leaves its group.
+- or None for a fault outside the candidate, such as a broken sandbox: the rollout is excluded.
 """
 
 
@@ -28,7 +28,7 @@ Chain: TypeAlias = Floats
 
 
 class JudgedBatch(NamedTuple):
-    """The rows that the reward function saw, in order."""
+    """The rows passed to the reward function, in order."""
 
     prompts: list[Any]
     completion_ids: list[list[int]]
@@ -43,7 +43,7 @@ class RewardFunction:
     answers: int
     weights: Callable[[int], Floats]
     batches: list[JudgedBatch] | None = None
-    """What was judged in the hook; None outside it."""
+    """Batches judged inside the hook; None outside it."""
 
     __name__ = "set_score"
 
@@ -68,10 +68,7 @@ class RewardFunction:
 
 
 def parsed_chain(entry: Any, name: str, most: int) -> Chain:
-    """Return one completion's judgement by the function `name`, checked. Raises `ConfigError` if it is none.
-
-    `most` is the most answers.
-    """
+    """Check and return the rewards of a completion, of at most `most` answers. Raises `ConfigError`."""
     if isinstance(entry, torch.Tensor):
         entry = entry.detach().float().cpu().numpy()
     try:
@@ -97,14 +94,14 @@ def parsed_chain(entry: Any, name: str, most: int) -> Chain:
 
 class JudgedGroup(NamedTuple):
     rewards_G_M_D: Floats
-    """Missing answers and rollouts that are not valid as zeros."""
+    """Reward vectors; zero for missing answers and invalid rollouts."""
     valid_G: npt.NDArray[np.bool_]
 
 
 def groups_of(
     chains: Sequence[Chain | None], prompts: Sequence[Any], size: int, answers: int
 ) -> list[JudgedGroup]:
-    """Return the groups of a gathered batch: every `size` rows in a row."""
+    """Return the groups of a gathered batch, each of `size` consecutive rows."""
     if len(chains) % size or len(chains) != len(prompts):
         raise changed(f"{len(chains)} rows are not groups of {size}")
     groups = []
@@ -128,7 +125,7 @@ def groups_of(
 def figures_of(
     groups: Sequence[JudgedGroup], found: Sequence[Floats], weights: Callable[[int], Floats]
 ) -> dict[str, float]:
-    """Return the figures of one batch: means over its groups with a valid rollout; faults as a count."""
+    """Return the figures of a batch: means over groups with a valid rollout, and the number of faults."""
     judged = [(group, values) for group, values in zip(groups, found, strict=True) if group.valid_G.any()]
     figures = {"faults": float(sum((~group.valid_G).sum() for group in groups))}
     if not judged:

@@ -23,7 +23,7 @@ class StepData(NamedTuple):
 
     groups: tuple[TrainingGroup, ...]
     alike: tuple[TrainingGroup, ...]
-    """Without spread: they count in the figures only."""
+    """Groups without spread, used only in the figures."""
     texts: tuple[TrainingRow, ...] = ()
     """Targets to imitate."""
 
@@ -31,10 +31,10 @@ class StepData(NamedTuple):
 def plan_steps(
     groups: Sequence[TrainingGroup], alike: Sequence[TrainingGroup], config: TrainConfig
 ) -> list[StepData]:
-    """Return the steps of a training: each pass takes all groups once, in an order of its own.
+    """Return the steps of a training: each pass uses all groups once, in its own order.
 
-    The steps of a pass are as equal as can be, about `groups_per_step` groups each; the groups without
-    spread are dealt out among them in the same way. The same arguments give the same steps.
+    The steps of a pass have about `groups_per_step` groups each, as equal as possible; groups without spread
+    are distributed in the same way. The same arguments give the same steps.
     """
     rng = np.random.default_rng([config.run.seed, 0])
     steps: list[StepData] = []
@@ -50,10 +50,10 @@ def plan_steps(
 
 
 def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
-    """Return the steps of a training that imitates.
+    """Return the steps of an imitation training.
 
-    Lengths and sources are balanced: targets of one source and one third of the lengths form a class, and a
-    class of n is drawn as often as the square root of n says.
+    Lengths and sources are balanced: targets of one source and one tercile of length form a class, and a
+    class of n targets is drawn in proportion to the square root of n.
     """
     found, size = targets.found, config.imitate.targets_per_step
     steps = -(-len(found) * config.imitate.passes // size)
@@ -71,9 +71,9 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
-    """Return the rows of each group of step `number`, with advantages drawn anew for that step.
+    """Return the rows of each group of step `number`, with advantages from new weightings.
 
-    Rollouts that a sandbox fault took out, and those without a token, are no rows.
+    Rollouts excluded after a sandbox fault, and those without tokens, give no rows.
     """
     found = batch_advantages(
         config.objective.name,
@@ -90,7 +90,7 @@ def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list
 
 
 def row_of(rollout: Rollout, advantage: float = 0.0) -> TrainingRow:
-    """Return a rollout with its advantage on every token."""
+    """Return a rollout as a row, with the advantage on every token."""
     tokens = rollout.token_ids or ()
     given = np.full(len(tokens), advantage)
     return TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), given)
@@ -107,13 +107,13 @@ class GroupFigures(NamedTuple):
     pool_score: float
     """Set score of all its answers together."""
     mean_reward: float
-    """Over answers and components."""
+    """Mean over answers and components."""
     pass_rate: float
     """Share of answers with every component at 1."""
     diversity: float
     """Mean pairwise L1 distance of the reward vectors of its answers."""
     distinct: float
-    """Number of different answers that could be read."""
+    """Number of different readable answers."""
 
 
 def group_figures(
@@ -121,7 +121,7 @@ def group_figures(
     keys_G_M: Sequence[Sequence[str | None]],
     weights_K_D: Floats,
 ) -> GroupFigures:
-    """Return the figures of a group's valid rollouts; `keys_G_M` tell answers apart, none is unreadable."""
+    """Return the figures of a group's valid rollouts; `keys_G_M` identify answers, None if unreadable."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]
     pool = np.concatenate(chains)
     return GroupFigures(
@@ -140,9 +140,9 @@ def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
 
 
 def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return what the groups of a step say about the policies that wrote them, as fields of `TrainingStep`.
+    """Return the figures of a step's groups, as fields of `TrainingStep`.
 
-    The weightings of the two scores are the same in every step, so that steps compare.
+    The weightings of the two scores are the same in every step, so that steps are comparable.
     """
     groups = [*step.groups, *step.alike]
     if not groups:

@@ -1,4 +1,4 @@
-"""Reads stored groups for training; every group that is left out is counted under one `Skip`."""
+"""Reads stored groups for training; every skipped group is counted under one `Skip`."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, f
 
 
 class Skip(StrEnum):
-    """Why a group is not trained on; the first reason that applies counts."""
+    """Reason why a group is not used for training; the first that applies counts."""
 
     ONE_ROLLOUT = "one rollout"
     FEW_ROLLOUTS = "too few rollouts for k"
@@ -29,11 +29,11 @@ class Skip(StrEnum):
     """Fewer than two rollouts were judged."""
     STALE = "stale"
     NO_SPREAD = "no spread"
-    """All its rollouts score alike. Such groups still count in the figures of a step."""
+    """All rollouts have equal scores. Such groups still count in the figures of a step."""
 
     @property
     def is_of_run(self) -> bool:
-        """True if what is wrong is how the run was made, so that a run of nothing else is a mistake."""
+        """True if the settings of the run are the reason, so that a run with only such groups is an error."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
@@ -50,18 +50,18 @@ _REMEDIES = {
 
 
 class TrainingGroup(NamedTuple):
-    """A group that can be trained on, or whose rewards are all equal."""
+    """A group for training, or one whose rewards are all equal."""
 
     judged: Group
-    """Its valid rollouts have tokens and log-probabilities."""
+    """The group; its valid rollouts have tokens and log-probabilities."""
     rewards: tuple[Floats, ...]
-    """G arrays `[m_g, D]`, grouped as the problem says."""
+    """G arrays `[m_g, D]`, in the problem's groups of components."""
     staleness: float
     """Mean over the valid rollouts, in policy versions."""
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """The valid ones."""
+        """The valid rollouts."""
         return list(compress(self.judged.rollouts, self.judged.valid_G))
 
 
@@ -70,16 +70,16 @@ class RunData(NamedTuple):
 
     run_id: str
     through: str | None
-    """Prompt of the last complete group that was read, or None if there is no group."""
+    """Prompt of the last complete group read, or None without groups."""
     total: int
     """Complete groups read."""
     groups: tuple[TrainingGroup, ...]
-    """To be trained on, in the order of their completion."""
+    """Groups for training, in order of completion."""
     alike: tuple[TrainingGroup, ...]
-    """Without spread, for the figures; counted in `skipped` too."""
+    """Groups without spread, for the figures; also counted in `skipped`."""
     skipped: Mapping[Skip, int]
     faulty_rollouts: int
-    """Rollouts that a sandbox fault took out of groups that are trained on."""
+    """Rollouts excluded from training groups after a sandbox fault."""
 
 
 class GroupReader(NamedTuple):
@@ -87,9 +87,9 @@ class GroupReader(NamedTuple):
 
     objective: ObjectiveConfig
     encode: Callable[[str], Sequence[int]]
-    """The start model's tokenizer: the token ids of a prompt's text."""
+    """Returns the token ids of a text, by the start model's tokenizer."""
     vocabulary: int
-    """Token ids are below this."""
+    """Size of the vocabulary."""
     versions: Mapping[int, PolicyVersion]
     start_version: int
     staleness_limit: int
@@ -98,8 +98,8 @@ class GroupReader(NamedTuple):
 def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
     """Return the complete groups of a run.
 
-    Raises `TrainingError` if they cannot be trained on because of how the run was made, or were written in
-    another format than the start model's.
+    Raises `TrainingError` if the settings of the run rule out training, or its format is not the start
+    model's.
     """
     run = store.run(run_id)
     problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
@@ -128,10 +128,10 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return why a group cannot be trained on, regardless of its rewards, or None.
+    """Return the reason, apart from rewards, why a group cannot be used for training, or None.
 
-    Raises `TrainingError` if it was written in another format than the start model's, and
-    `PolicyError` if a version that wrote it is not stored.
+    Raises `TrainingError` if its format is not the start model's, and `PolicyError` if a version that sampled
+    it is not stored.
     """
     objective = find_objective(reader.objective.name)
     judged = list(compress(group.rollouts, group.valid_G))
@@ -161,7 +161,7 @@ def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
 
 
 def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
-    """True if the objective tells the rollouts apart. Which weightings are drawn makes no difference."""
+    """True if the objective scores the rollouts differently, under whatever weightings."""
     found = advantages(
         objective.name,
         group.rewards,
@@ -173,7 +173,7 @@ def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
 
 
 def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:
-    """Return how many trainings lie between two versions: up from one to a common ancestor, and down.
+    """Return the number of trainings between two versions in their family tree.
 
     Raises `PolicyError` for a version that is not stored.
     """
@@ -195,7 +195,7 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 
 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
-    """Return the end of an error about groups of which none is left: how many went why, and what to do."""
+    """Return the end of an error message if no group is left: counts by reason, and what to do."""
     if not total:
         return "it has no complete group yet; let the search continue, or name another run"
     ordered = sorted(skipped.items(), key=lambda item: -item[1])
@@ -204,14 +204,14 @@ def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
 
 
 def _distances(group: Group, reader: GroupReader) -> list[int]:
-    """Return the distance in versions between the valid rollouts' policies and the trained one."""
+    """Return the version distances between the valid rollouts' policies and the trained one."""
     valid = compress(group.rollouts, group.valid_G)
     written_by = (rollout.policy_version for rollout in valid)
     return [version_distance(reader.versions, reader.start_version, number) for number in written_by]
 
 
 def _check_format(group: Group, judged: Sequence[Rollout], reader: GroupReader) -> None:
-    """Raise `TrainingError` unless the start model reads and writes the tokens that are stored."""
+    """Raise `TrainingError` unless the stored tokens are those of the start model's format."""
     expected = tuple(reader.encode("".join(message.content for message in group.prompt.messages)))
     fault = ""
     for rollout in judged:

@@ -1,6 +1,6 @@
 """The only file that uses TRL's internals.
 
-Check it for every minor version of TRL; `tests/contract/test_trl_hook.py` tells what changed.
+Check it for every minor version of TRL; `tests/contract/test_trl_hook.py` shows changes.
 """
 
 import importlib.metadata
@@ -16,9 +16,9 @@ from trl.models import unwrap_model_for_generation  # type: ignore[attr-defined]
 from evovpo.errors import TrainingError
 
 HOOK = "_generate_and_score_completions"
-"""The method of `GRPOTrainer` behind which the advantages are replaced."""
+"""Method of `GRPOTrainer` after which the advantages are replaced."""
 Batch = dict[str, Any]
-"""What TRL's hook returns: tensors of this process's rows by name."""
+"""Return value of TRL's hook: tensors of this process's rows, by name."""
 Mode = Literal["train", "eval"]
 
 
@@ -30,7 +30,7 @@ class HookedTrainer(GRPOTrainer):
     _paper = {}  # noqa: RUF012
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
-        """Return a batch that `generate` samples and judges, with other advantages. To be overridden."""
+        """Return the batch of `generate` with new advantages; subclasses override this."""
         raise NotImplementedError
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Batch:
@@ -40,19 +40,19 @@ class HookedTrainer(GRPOTrainer):
 
     @property
     def mode(self) -> Mode:
-        """Whether what is sampled now is trained on."""
+        """`train`, or `eval` for samples that are only evaluated."""
         model: Any = self.model
         return "train" if model.training else "eval"
 
     @property
     def group_size(self) -> int:
-        """Completions of a prompt, now."""
+        """Completions per prompt in the current mode."""
         size: Any = self.num_generations if self.mode == "train" else self.num_generations_eval
         return int(size)
 
     @contextmanager
     def model_for_generation(self) -> Iterator[Any]:
-        """Give the model as it is now, whole and with caches, to sample from beside the training."""
+        """Yield the current model, unsharded and with caches, for sampling during the training."""
         args: Any = self.args
         unwrapped = unwrap_model_for_generation(
             self.model_wrapped, self.accelerator, gather_deepspeed3_params=args.ds3_gather_for_generation
@@ -61,14 +61,14 @@ class HookedTrainer(GRPOTrainer):
             yield model
 
     def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
-        """Mask the tokens of rollouts that left their group, and take them from the loss's denominator."""
+        """Mask the tokens of excluded rollouts, and remove them from the loss's denominator."""
         mask = out["completion_mask"]
         kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
         out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
         out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
 
     def log_figures(self, figures: Mapping[str, float], advantages: Sequence[float]) -> None:
-        """Log figures of a batch beside TRL's, and show these advantages in its table of completions."""
+        """Log figures of a batch with TRL's, and show these advantages in TRL's table of completions."""
         for name, value in figures.items():
             self._metrics[self.mode][name].append(value)
         shown: Any = self._logs["advantages"]
@@ -78,7 +78,7 @@ class HookedTrainer(GRPOTrainer):
 
 
 def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -> None:
-    """Raise `TrainingError` unless TRL's batch holds the rows that were judged, in their order."""
+    """Raise `TrainingError` unless TRL's batch holds the judged rows, in order."""
     for key in ("advantages", "completion_ids", "completion_mask", "num_items_in_batch"):
         if not isinstance(out, dict) or not isinstance(out.get(key), torch.Tensor):
             raise changed(f"a batch has no tensor {key!r}")
@@ -89,7 +89,7 @@ def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -
 
 
 def changed(what: str) -> TrainingError:
-    """Return the error of a TRL that does not do what is relied on."""
+    """Return the error for a version of TRL with unexpected behaviour."""
     return TrainingError(
         f"TRL {importlib.metadata.version('trl')} does not work as trainer/learning/grpo.py expects: {what}; "
         "install a version that pyproject.toml allows"

@@ -1,1 +1,1 @@
-"""Retrain, publish, probe, roll back; search and training in turns."""
+"""Retrain, publish, probe, roll back; alternate search and training."""

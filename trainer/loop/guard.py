@@ -1,7 +1,7 @@
-"""The guard: compares a new policy version with earlier ones and refuses one that is clearly worse.
+"""The guard: compares a new policy version with earlier ones and refuses it if it is clearly worse.
 
-Earlier ones are its parent and, because small losses add up, version 0; in sampling and in searches with
-joins.
+Earlier versions are its parent and, because small losses add up, version 0; sampling and searches with joins
+are both compared.
 """
 
 import shutil
@@ -31,22 +31,22 @@ from trainer.loop.steps import writing
 from trainer.loop.training_plan import TrainingPlan
 
 IS_WORSE = "probe.is_worse"
-"""Metric of a version that must not be served."""
+"""Metric that marks a version that must not be served."""
 PROBE_FILE = "probe.json"
-"""In the folder of a training: what its comparison found."""
+"""File with the result of the comparison, in the folder of a training."""
 FEWEST_PROBLEMS = 6
-"""On fewer problems no version is called clearly worse: of two equal versions the new one loses on each of 5
-by chance once in 32, more often than the 2.5 % that one side of a 95 % interval stands for."""
+"""Minimum problems for a verdict: by chance a version loses against an equal one on all of 5 problems once in
+32, more often than the 2.5 % on one side of a 95 % interval."""
 Values = dict[str, list[float]]
-"""By figure, one value for each problem that was probed."""
+"""One value per probed problem, by figure."""
 
 
 class GuardVerdict(NamedTuple):
-    """Whether a new version is clearly worse than an earlier one, and the figures that say so."""
+    """Whether a new version is clearly worse than an earlier one, and the figures behind it."""
 
     is_worse: bool
     differences: dict[str, Interval]
-    """By figure, the new version minus its parent, paired over problems."""
+    """The new version minus its parent, paired over problems, by figure."""
     reason: str
 
     def summary(self) -> dict[str, Json]:
@@ -62,13 +62,13 @@ class GuardVerdict(NamedTuple):
 
 
 def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.01) -> GuardVerdict:
-    """Return whether `new` has clearly forgotten something that an earlier version could.
+    """Return whether `new` is clearly worse than an earlier version in any figure.
 
-    `earlier` has versions by what they are called, the parent first. A version is clearly worse if for one
-    figure the 95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss
-    must be both certain and worth mentioning. By chance it refuses a version that is no worse too: of samples
-    of the built-in model compared with other samples of it, 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6
-    to 8. On fewer than `FEWEST_PROBLEMS` problems none is.
+    `earlier` has the versions by name, the parent first. A version is clearly worse if for one figure the
+    95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss must be both
+    certain and relevant. False alarms, from comparing samples of the built-in model with other samples of
+    it: 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6 to 8. On fewer than `FEWEST_PROBLEMS` problems the
+    answer is always no.
     """
     found = {
         name: {
@@ -97,7 +97,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Return for each problem 1.0 if a search of its own solves it, on held-out rows too; and all tokens."""
+    """Return 1.0 or 0.0 per problem, solved by a search (held-out rows too) or not, and the total tokens."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -113,17 +113,17 @@ def solved_in_searches(
 
 
 def uncompared(store: Store, plan: TrainingPlan) -> str:
-    """Return why a new version cannot be compared with earlier ones, or nothing if it can.
+    """Return the reason why a new version cannot be compared with earlier ones; empty if it can.
 
-    A probe asks in the built-in model's format for strings, and samples in this process: for runs that asked
-    otherwise, or models that are served because this process cannot sample from them, it says nothing.
+    A probe uses the built-in model's format for strings and samples in this process. It does not apply to
+    runs in another format, or to models that only a server can sample.
     """
     for run_id in plan.training.runs:
         run = store.run(run_id)
         config = Config.from_json(run.config_json)
         problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
         if fault := expression_fault(problem):
-            return f"probes are of strings by example, and {problem.id} is not: {fault}"
+            return f"probes need problems on strings by example, and {problem.id} is not one: {fault}"
         is_chat = config.proposer.name == "own" or config.proposer.endpoint == "chat"
         if is_chat or config.prompt.style not in ("auto", "alignment"):
             asked = "by chat" if is_chat else f"in the style {config.prompt.style}"
@@ -147,9 +147,9 @@ def compare_with_earlier(
     problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Probe the trained model and earlier versions, keep the comparison in a file, and return its figures.
+    """Probe the trained model and earlier versions, write the comparison to a file, and return its figures.
 
-    None for `problems` stands for generated ones. Without problems, or where generated ones say nothing
+    `problems` is None for generated ones. Without problems, or where generated ones do not apply
     (`uncompared`), nothing is compared.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
@@ -166,7 +166,7 @@ def compare_with_earlier(
     budget = max(run.evaluations for run in runs)
     evaluations = min(settings.evaluations, budget)
     of_run = Config.from_json(runs[-1].config_json)
-    # Only how the run searched: its servers are of no use to a model in this process.
+    # Only search settings: a model in this process does not use the run's servers.
     search = Config(
         search=of_run.search.changed(evaluations=max(1, evaluations)),
         sampling=of_run.sampling,

@@ -1,7 +1,7 @@
 """The definition of a loop: searches write groups, trainings make model versions, searches use them.
 
-A loop has an id that hashes all that it does, its runs have ids that derive from it, and its trainings name
-their runs: so what is done is in the store, and `trainer/loop/turns.py` does what is missing.
+The id of a loop hashes its definition, the ids of its runs derive from it, and its trainings name their runs.
+The store thus shows what is done, and `trainer/loop/turns.py` runs the rest.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ class Loop:
     """The definition of a loop; the same fields give the same id."""
 
     searched: tuple[Problem, ...]
-    """Problems of every round, each as often as a round searches it."""
+    """Problems of every round, repeated for several searches per round."""
     held_out: tuple[Problem, ...]
-    """Problems of the guard and of before and after only; None where a problem has a scorer."""
+    """Problems for the guard and for measuring before and after; empty if a problem has a scorer."""
     search: Config
-    """Of every run, but for its seed."""
+    """Configuration of every run, except its seed."""
     train: TrainConfig
     guarded: tuple[Problem, ...] = field(default=(), kw_only=True)
-    """Problems of the guard alone, so that what is held out measures and never chooses; none: those are."""
+    """Problems for the guard alone, so that held-out ones only measure; empty: the guard uses `held_out`."""
 
     @cached_property
     def id(self) -> str:
-        """Return the first part of the ids of its runs."""
+        """Return the id of the loop, the prefix of the ids of its runs."""
         problems = (problem.version for problem in (*self.searched, *self.held_out))
-        # Where the store is, and under which name, is not part of what is done.
+        # The location of the store is not part of the definition.
         search = self.search.changed(store=type(self.search.store)()).to_json()
         return content_id(search, self.train.to_json(), *problems)[:8]
 
@@ -59,7 +59,7 @@ class Loop:
         return self.searched[int(run_id.rpartition("-p")[2])]
 
     def request(self, round_number: int, index: int) -> RunRequest:
-        """Return the run of problem `index` in a round, with a seed of its own."""
+        """Return the run of problem `index` in a round, with its own seed."""
         seed = int(content_id(str(self.search.run.seed), str(round_number), str(index)), 16) >> 1
         config = self.search.changed(run=RunConfig(seed=seed))
         return RunRequest(self.searched[index], config, run_id=self.run_id(round_number, index))
@@ -77,9 +77,9 @@ def plan_loop(
     """Return the loop over a suite or over one problem.
 
     At most `train.probe.problems` problems of a suite are held out, by the families of `entries`, and `limit`
-    of the others are searched, `searches` times in each round. With one problem, generated ones are held out.
-    Problems with a scorer are all searched, because a probe needs examples. Raises `ConfigError` for no
-    problem, or settings of search and training that do not fit together.
+    of the other problems are searched, `searches` times per round. With one problem, generated ones are held
+    out. Problems with a scorer are all searched, because a probe needs examples. Raises `ConfigError` without
+    problems, or for incompatible settings of search and training.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")
@@ -92,7 +92,7 @@ def plan_loop(
             f"proposer.policy is {search.proposer.policy!r}; a loop searches with what it trains: "
             "leave it out, or set it to served"
         )
-    search = search.changed(search={"rollouts": search.search.rollouts or 8})  # groups, whoever proposes
+    search = search.changed(search={"rollouts": search.search.rollouts or 8})  # training needs groups
     if search.search.rollouts == 1:
         raise ConfigError("search.rollouts is 1; a group to train on needs 2 or more; raise it")
     faults = {problem.id: fault for problem in problems if (fault := expression_fault(problem))}

@@ -1,8 +1,8 @@
 """Measures a policy version on problems that it was not trained on.
 
-A probe samples answers to root prompts (training rows alone, no parent) and judges them in the sandbox. Row
-orders and random numbers follow from its seed and the problem, so that the noise of sampling partly cancels
-in the difference of two versions. Problems with a scorer, and models behind a server, are not covered.
+A probe samples answers to root prompts (training rows only, no parent) and judges them in the sandbox. Row
+orders and random numbers derive from its seed and the problem, so that sampling noise partly cancels in the
+difference of two versions. Problems with a scorer and models behind a server are not supported.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from evovpo.types import (
 )
 from trainer.domains.strings.tasks import sample_task
 
-if TYPE_CHECKING:  # it loads torch, which tables and verdicts do without
+if TYPE_CHECKING:  # it loads torch, which tables and verdicts do not need
     from evovpo.proposers.local import LocalPolicy
 
 KS = (1, 2, 3, 6, 12, 24, 48, 96)
-"""The numbers of answers that results are shown for."""
+"""Values of k in results."""
 
 _CHAINS_PER_PROMPT = 4
-"""A prompt shows the rows in an order of its own; one for each chain would mean as many prefills."""
+"""Each prompt has its own row order; one prompt per chain would cost as many prefills."""
 _BATCH_PROMPTS = 24
 _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
-"""Of a generated problem; it has the training rows at least."""
+"""Minimum training rows and number of held-out rows of a generated problem."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,23 +57,23 @@ class ProbeResult:
 
     policy_version: int
     answers: int
-    """m, answers asked for in each chain."""
+    """m, answers per chain."""
     seed: int
     problems: tuple[tuple[str, str], ...]
-    """Id and version of each."""
+    """Id and version of each problem."""
     measures: tuple[Measure, ...]
     tokens: int = 0
-    """Of all completions."""
+    """Tokens of all completions."""
 
     @property
     def sampled(self) -> int:
-        """N, answers sampled for each problem: the largest k."""
+        """N, answers sampled per problem: the largest k."""
         chains, length = self.measures[0].values_C_m.shape
         return int((chains + self.measures[0].faults) * length)
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The numbers of answers that results are shown for, as far as enough were sampled."""
+        """The values of `KS` up to the number of sampled answers."""
         return tuple(k for k in KS if k <= self.sampled)
 
     @property
@@ -82,7 +82,7 @@ class ProbeResult:
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return a figure of `Measure` by k, `[P, len(ks)]`; P are the problems that have it."""
+        """Return a figure of `Measure` by k, `[P, len(ks)]`, for the P problems that have it."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 
@@ -92,7 +92,7 @@ class ProbeResult:
         return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
 
     def summary(self) -> dict[str, Json]:
-        """Return the figures, means over the problems, as JSON; keys of maps are texts there."""
+        """Return the means of the figures over the problems as JSON, with strings as keys."""
         maps: dict[str, Json] = {
             name: {str(k): round(value, 6) for k, value in self.means(name).items()}
             for name in ("best_at_k", "pass_at_k", "unseen_pass_at_k", "union_at_k")
@@ -122,22 +122,19 @@ def probe(
 ) -> ProbeResult:
     """Sample `k_max` answers to each problem from a policy and judge them.
 
-    The policy is a version or a model folder; answers come in whole chains of `answers`. `config` says how
-    the sandbox is built and which store to hide from it. `on_problem(done, total)` is called after each
-    problem.
+    The policy is a version or a model folder; answers are sampled in whole chains of `answers`. `config` has
+    the sandbox settings and the store to hide from it. `on_problem(done, total)` follows each problem.
 
-    Raises `PolicyError` for a folder that cannot be loaded, `ProblemError` for a problem that the built-in
-    format does not fit, `SandboxError` if no completion for a problem can be judged, `ConfigError` for no
-    problem or no answer.
+    Raises `PolicyError` for a folder that cannot be loaded, `ProblemError` for a problem outside the built-in
+    format, `SandboxError` if no completion for a problem can be judged, `ConfigError` without problems or
+    answers.
     """
     from evovpo.proposers.local import load_local_policy
 
     if not problems:
         raise ConfigError("there is no problem to probe; give at least one (`generated_problems` makes some)")
     if answers < 1 or k_max < 1:
-        raise ConfigError(
-            f"a probe of {k_max} answers in chains of {answers} was asked for; both are at least 1"
-        )
+        raise ConfigError(f"a probe of {k_max} answers in chains of {answers}: expected at least 1 of each")
     version = policy if isinstance(policy, PolicyVersion) else PolicyVersion(0, None, str(policy))
     loaded = load_local_policy(version)
     found, tokens = [], 0
@@ -153,12 +150,12 @@ def probe(
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and of all its processes that have ended, as sandboxes do."""
+    """Return the CPU time of this process and its ended child processes, sandboxes included."""
     return sum(os.times()[:4])
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return the prompts that C chains are sampled from: no parent, the rows as a search shows them."""
+    """Return the prompts of C chains, without a parent, with rows shown as in a search."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
@@ -183,7 +180,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
 def _sample_chains(
     policy: LocalPolicy, problem: Problem, prompts: Sequence[Prompt], sampling: Sampling
 ) -> tuple[list[list[Program | None]], int]:
-    """Return the programs of C chains `[C][m]`, `None` for what is no program, and their tokens."""
+    """Return the programs of C chains `[C][m]` (None if an answer is not a program) and their tokens."""
     from evovpo.proposers.sampler import sample
 
     prompt_format = ExpressionFormat(problem)
@@ -203,9 +200,9 @@ def _sample_chains(
 
 
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
-    """Return `count` problems on strings by the generator of the pretraining tasks, from seeds of their own.
+    """Return `count` string problems from the generator of the pretraining tasks, with other seeds.
 
-    Each has at least four training rows and two held-out ones. Problem i follows from the seed and i alone.
+    Each has at least four training rows and two held-out ones. Problem i depends only on the seed and i.
     """
     found = []
     for number in range(count):
@@ -225,7 +222,7 @@ def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
                 parameters=parameters,
                 objectives=tuple(Objective(f"row-{row}") for row in range(1, len(train) + 1)),
                 seeds=(Program(f"def solve({', '.join(parameters)}):\n    return {parameters[0]}\n"),),
-                limits=Limits(cpu_seconds=2),  # not the wall clock, which a busy machine makes short
+                limits=Limits(cpu_seconds=2),  # no wall-clock limit, which a busy machine would exceed
                 train=train,
                 heldout=heldout,
             )

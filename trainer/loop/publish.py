@@ -1,9 +1,9 @@
 """Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
 
-A row of `policy_versions` means "servable": the folder is written under another name and renamed, and its
-log-probabilities of a fixed text are compared with the trainer's, here and by every server, before the row is
-added. A process killed in between leaves a folder without a row, which the next publication removes. One
-process publishes into a policies folder at a time.
+A row of `policy_versions` means "servable": before it is added, the folder is written under a temporary name
+and renamed, and its log-probabilities of a fixed text, here and at every server, are compared with the
+trainer's. A process killed in between leaves a folder without a row, which the next publication removes. Only
+one process at a time publishes into a policies folder.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_models import TrainableModel, write_folder
 
 _TEXT_TOKENS, _PLACES = 160, 8
-"""Length of the fixed text, and how many of its places are compared. It fills a block of vLLM's prefix cache
-(128 tokens on CPUs) and takes at most half of the model's context."""
+"""Length of the fixed text and number of positions compared. The text fills a block of vLLM's prefix cache
+(128 tokens on CPUs) and at most half of the model's context."""
 
 
 def publish_policy(
@@ -39,13 +39,13 @@ def publish_policy(
 ) -> PolicyVersion:
     """Write a trained model as the next policy version and store it; searches still use the served one.
 
-    Of a PEFT model only the adapter is written, and every target loads it; its base must lie in a folder.
-    `made` says where the version came from; its number and path are chosen here. Called again for the
-    version that was stored last, as after a crash, it does what is missing and returns that version.
+    For a PEFT model only the adapter is written, and every target loads it; its base must be a folder.
+    `made` has the origin of the version; its number and path are chosen here. Called again for the last
+    stored version, for example after a crash, it completes the publication and returns that version.
 
-    Raises `PublishError`, with a `refused` event, if what was written or what a target computes differs from
-    the model, or if a target fails. The refused folder stays beside the others for inspection. If the folder
-    cannot be written (disk full), raises `PublishError` with nothing stored at all.
+    Raises `PublishError`, with a `refused` event, if the log-probabilities of the written folder or of a
+    target differ from the model's, or if a target fails; the refused folder is kept for inspection. Raises
+    `PublishError`, with nothing stored, if the folder cannot be written (disk full).
     """
     version = _stored_before(store, trained, made)
     warm_up = make_warm_up(trained.model)
@@ -79,14 +79,13 @@ def serve_policy(
     *,
     is_roll_back: bool = False,
 ) -> PolicyVersion:
-    """Make every target offer a stored version, then make it the one that searches follow; return it.
+    """Load a stored version into every target, then serve it to searches; return it.
 
-    A target offers full weights only if it was started with them.
+    A target can serve full weights only if it was started with them. All adapters are unloaded except this
+    one and the previously served one, which may still have requests.
 
-    All adapters but it and the one served before, which may still have requests, are unloaded.
-
-    Raises `PolicyError` if its folder is gone; `PublishError`, with a `refused` event, if the folder no
-    longer holds what was published or a target fails; `StoreError` if there is no such version.
+    Raises `PolicyError` if its folder is missing; `PublishError`, with a `refused` event, if the folder has
+    changed since publication or a target fails; `StoreError` for an unknown version.
     """
     version = store.policy_version(number)
     require_folder(version)
@@ -132,7 +131,7 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
 
 
 def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -> PolicyVersion | None:
-    """Return the last stored version if it is this very one, whose publication was interrupted."""
+    """Return the last stored version if it is this one, after an interrupted publication."""
     last = next(reversed(store.policy_versions()), None)
     if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(
         last, metrics=made.metrics
@@ -147,7 +146,7 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 def make_warm_up(model: Any) -> WarmUp:
     """Return the likeliest next tokens of a fixed text and their log-probabilities.
 
-    The text is pseudo-random: behind text of its own kind changed weights hardly show.
+    The text is pseudo-random, because text from the training distribution hardly shows changed weights.
     """
     vocabulary = len(model.get_input_embeddings().weight)
     length = min(_TEXT_TOKENS, getattr(model.config, "max_position_embeddings", 2 * _TEXT_TOKENS) // 2)
@@ -157,15 +156,15 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return the log-probabilities (N) of `next_ids` behind the last N prefixes of a text."""
+    """Return the log-probabilities (N) of `next_ids` after the last N prefixes of a text."""
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
 
 def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
-    """Return the log-probabilities behind the last prefixes of a text (places, V), in float32, no dropout."""
+    """Return the log-probabilities after the last prefixes of a text (places, V), in float32, no dropout."""
     if any((p.dtype, p.device.type) != (torch.float32, "cpu") for p in model.parameters()):
-        model = copy.deepcopy(model).float().cpu()  # as what was written is loaded: the same arithmetic
+        model = copy.deepcopy(model).float().cpu()  # the same arithmetic as for the loaded folder
     was_training = model.training
     model.eval()
     try:
@@ -177,14 +176,14 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm_up_of(version: PolicyVersion) -> WarmUp:
-    """Return what a version's folder must compute: as published, or as it computes now (a start model)."""
+    """Return the expected log-probabilities of a version: as published, or computed now (a start model)."""
     return read_warm_up(Path(version.path)) or make_warm_up(load_model(version).model)
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Compare the folder loaded afresh and every target with the trainer; return the differences, in words.
+    """Compare the reloaded folder and every target with the trainer; return the differences as text.
 
-    Raises `PolicyError` or `ServerError` at the first that differs or fails; an adapter is then unloaded
+    Raises `PolicyError` or `ServerError` at the first difference or failure, after unloading an adapter
     everywhere.
     """
     difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))

@@ -1,8 +1,8 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
-The id of a training hashes the configuration, the start version and the groups. Given again after a kill, the
-same call continues from the last checkpoint and ends with the same weights (on one CPU thread); given again
-after it ended, it returns the version that it made. One process trains into a policies folder at a time.
+The id of a training hashes the configuration, the start version and the groups. Repeated after a kill, the
+same call continues from the last checkpoint and ends with the same weights (on one CPU thread); repeated
+after the end, it returns the existing version. One process at a time trains into a policies folder.
 """
 
 import json
@@ -31,22 +31,22 @@ class RetrainResult(NamedTuple):
     """Result of a training; `evovpo retrain --json` prints these fields."""
 
     policy_version: int | None
-    """None for a training that is only planned."""
+    """None for a dry run."""
     objective: str
     groups_used: int
-    """Different groups trained on."""
+    """Number of different groups used."""
     groups_skipped: int
     steps: int
     tokens: int
-    """Completion tokens trained on, each as often as it was."""
+    """Completion tokens used in training, with repetitions."""
     seconds: float
-    """Wall-clock seconds of this process's part."""
+    """Wall-clock seconds in this process."""
     probe: Json
-    """Best@k and pass@k of the version and its parent, and the verdict; none if nothing was probed."""
+    """Best@k and pass@k of the version and its parent, and the verdict; None if nothing was probed."""
     groups: int
-    """As `groups_used`."""
+    """Same as `groups_used`."""
     targets: int
-    """Programs of the runs that were imitated."""
+    """Number of imitated programs."""
     targets_by_source: dict[str, int]
     targets_left_out: dict[str, int]
 
@@ -64,12 +64,12 @@ def retrain(
     """Train the served version (or the start model) on these runs, publish it, and serve it.
 
     The new version is compared with its parent on `problems` (by default `config.probe.problems` generated
-    ones, where the built-in format fits the runs), and is not served if it is clearly worse. `targets` are
-    servers that must offer it. Files go into `policies`, a folder that one trainer uses at a time.
+    ones, if the runs use the built-in format), and is not served if it is clearly worse. `targets` are
+    servers that must load it. Files go into `policies`, a folder for one trainer at a time.
 
-    Raises, with what was served before still served: `TrainingError` if there is nothing to train on, the
-    data do not fit the model, a file cannot be written, or another trainer is at work; `DivergedError`,
-    `PolicyError` if a policy folder is gone, `ConfigError` and `PublishError`.
+    Raises, leaving the served version unchanged: `TrainingError` if there is nothing to train on, the data do
+    not fit the model, a file cannot be written, or another trainer is running; `DivergedError`, `PolicyError`
+    if a policy folder is missing, `ConfigError` and `PublishError`.
     """
     began = time.monotonic()
     with only_trainer(policies):
@@ -90,7 +90,7 @@ def retrain(
                 "tokens": float(sum(step.tokens for step in steps)),
                 "kl": steps[-1].kl,
                 "entropy": steps[-1].entropy,
-                "cpu_seconds": cpu,  # of this process: less than the training took if it was cut short
+                "cpu_seconds": cpu,  # of this process only: too low for a resumed training
             }
             cpu = cpu_seconds()
             metrics |= compare_with_earlier(store, plan, trained, folder, problems, watch.probed)
@@ -122,7 +122,7 @@ def retrain(
 
 
 def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
-    """Return the result that a training would have, as far as it is known; `seconds` is the planning time."""
+    """Return the known part of the result of a planned training; `seconds` is the planning time."""
     return RetrainResult(
         policy_version=None,
         objective=plan.training.objective,
@@ -153,9 +153,9 @@ def default_policies(store: Store) -> Path:
 
 @contextmanager
 def only_trainer(policies: Path) -> Iterator[None]:
-    """Hold the policies folder, made if need be, for this process.
+    """Create the policies folder if needed, and lock it for this process.
 
-    Raises `TrainingError` if another process holds it, or if it cannot be made.
+    Raises `TrainingError` if another process has locked it, or if it cannot be created.
     """
     try:
         policies.mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
 def _serve(
     store: Store, version: PolicyVersion, found: dict[str, Any] | None, targets: Sequence[VLLMServer]
 ) -> None:
-    """Serve a new version, or say why not; a version about which that was said once is left alone."""
+    """Serve a new version, or store why not; does nothing if either has been stored before."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
     if any(event.number == version.number and event.kind in said for event in store.policy_events()):
         return

@@ -1,4 +1,4 @@
-"""Splits a suite into problems that a loop searches, held-out problems, and problems of the guard."""
+"""Splits a suite into searched problems, held-out problems and problems of the guard."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Most problems of the guard alone, in a suite with three times as many; fewer may be asked for."""
+"""Maximum problems for the guard alone, in a suite with three times as many; fewer may be requested."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -24,12 +24,11 @@ class Parts(NamedTuple):
 
 
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
-    """Return the parts of a suite of two problems or more; `entries` hold families and marks of the suite.
+    """Return the parts of a suite of two problems or more; `entries` has their families and held-out marks.
 
-    Held out, at most `asked` and half of the problems, is one sibling of each searched family, and at most
-    `asked` of those that the suite marks, of whose families nothing is searched. Generated problems guard
-    then; where nothing is marked, the guard has siblings too. Raises `ConfigError` if the marks leave nothing
-    to search.
+    Held out are one sibling of each searched family (at most `asked`, at most half of the problems) and at
+    most `asked` problems that the suite marks, whose families are not searched. The guard then uses generated
+    problems; without marks it gets siblings too. Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -52,16 +51,16 @@ def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], aske
 def split_problems(
     problems: Sequence[Problem], held_out: int, seed: int = 0, families: Mapping[str, str] = _NO_FAMILIES
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return the searched problems and at most `held_out` set aside by a hash of seed and ids, in order.
+    """Return the searched problems and at most `held_out` others, chosen by a hash of seed and ids, in order.
 
-    One more problem in the suite moves at most one over. `families` has the family of a problem by its id:
-    where some have siblings, one of each such family is set aside, and problems that stand alone are
+    Adding a problem to the suite moves at most one other. `families` has the family of a problem by its id;
+    if some problems have siblings, one of each such family is held out, and problems without siblings are
     searched. Raises `ConfigError` if none would be left to search.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(
-            f"{held_out} of {len(problems)} problems were to be held out; expected 0 to {len(problems) - 1}:"
-            " hold fewer out or use a larger suite"
+            f"{held_out} of {len(problems)} problems cannot be held out; expected 0 to {len(problems) - 1}:"
+            " hold out fewer or use a larger suite"
         )
     ranked = sorted(problems, key=lambda problem: content_id("held out", str(seed), problem.id))
     names = {problem.id: families.get(problem.id, problem.id) for problem in problems}

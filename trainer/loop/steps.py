@@ -1,6 +1,6 @@
-"""Makes the steps of a planned training from the last checkpoint on, and checks that the data fit the model.
+"""Runs the steps of a planned training from the last checkpoint, and checks that the data fit the model.
 
-A checkpoint holds the number of steps made and `Updater.state_dict`; all other state (order of groups,
+A checkpoint holds the number of finished steps and `Updater.state_dict`; all other state (order of groups,
 weightings, noise) derives from the seed and the step.
 """
 
@@ -31,11 +31,11 @@ from trainer.learning.step_data import StepData, row_of, step_figures, training_
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 
 LOGPROB_TOLERANCE = 0.05
-"""Mean difference, in nats a token, up to which logged log-probabilities count as those of their version:
-far above what bfloat16 servers differ by, far below another temperature or model."""
+"""Tolerance of logged log-probabilities, in mean nats per token: far above the error of bfloat16 servers, far
+below the difference of another temperature or model."""
 _CHECKED_ROWS = 16
 _WARMUP_STEPS = 3
-"""First steps of a training, in which the learning rate grows."""
+"""Steps over which the learning rate grows."""
 CHECKPOINT_STEPS = 10
 """Steps between two checkpoints."""
 
@@ -43,9 +43,9 @@ CHECKPOINT_STEPS = 10
 def make_steps(
     store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
 ) -> None:
-    """Make the steps that are left, each with its row and, now and then, a checkpoint.
+    """Run the remaining steps, each with its row, and write regular checkpoints.
 
-    Raises `TrainingError` if the logged log-probabilities are not those of the version that they name,
+    Raises `TrainingError` if the logged log-probabilities are not those of the version they name,
     `DivergedError` if the loss is not finite.
     """
     _check_logprobs(plan, trained.model)
@@ -68,7 +68,7 @@ def make_steps(
         watch.stepped(step)
     ends = _rows(plan) or [text for step in plan.steps for text in step.texts][:_CHECKED_ROWS]
     behind = -_differences(plan, trained.model, ends)
-    if not (behind.exp() - behind - 1).mean().isfinite():  # the KL term, and nan where a log-probability is
+    if not (behind.exp() - behind - 1).mean().isfinite():  # the KL term; nan if any log-probability is
         raise DivergedError(
             "training diverged: after its last step the loss is not finite any more; lower the learning rate "
             f"(it is {settings.learning_rate:g})"
@@ -95,9 +95,9 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return pretraining pairs of other seeds, half of the sequences of step `number`.
+    """Return new pretraining pairs against forgetting, half of the sequences of step `number`.
 
-    So that little is forgotten; none for a model of another language than the built-in one's.
+    Empty for a model that does not write the built-in model's language.
     """
     count = len(step.texts) if PROMPT_END in tokenizer.get_vocab() else 0
     rng = Random(f"replay:{config.run.seed}:{number}")
@@ -106,7 +106,7 @@ def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) 
 
 
 def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
-    """Raise `TrainingError` unless the logged log-probabilities are those of the version that they name."""
+    """Raise `TrainingError` unless the logged log-probabilities are those of the version they name."""
     number = plan.start.number
     rows = _rows(plan, written_by=number)
     difference = float(_differences(plan, model, rows).abs().mean()) if rows else 0.0
@@ -120,7 +120,7 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return some rollouts that are trained on, only those of one version if it is given, without credit."""
+    """Return some training rollouts with zero advantages, only those of one version if it is given."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)
@@ -131,19 +131,19 @@ def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow
 
 
 def _differences(plan: TrainingPlan, model: Any, rows: Sequence[TrainingRow]) -> torch.Tensor:
-    """Return how much likelier each token is to the model than what is logged of it, in nats."""
+    """Return each token's log-probability under the model minus the logged one, in nats."""
     model.eval()
     computed = torch.cat(token_logprobs(model, rows, plan.sampling.temperature))
     return computed - torch.tensor([value for row in rows for value in row.logprobs])
 
 
 def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
-    """Write the state of an `Updater` after some steps into `folder`, then remove the older ones there.
+    """Write the state of an `Updater` after some steps into `folder`, then remove older checkpoints.
 
-    Raises `TrainingError` if it cannot be written, for example on a full disk; then the older ones stay.
+    Raises `TrainingError`, keeping the older ones, if it cannot be written, for example on a full disk.
     """
     final = folder / f"step-{steps:08d}.pt"
-    # Into memory first: where a write fails, torch says neither which nor why.
+    # Into memory first: on a failed write, torch reports neither the file nor the cause.
     whole = io.BytesIO()
     torch.save({"steps": steps, "state": state}, whole)
     with writing(final):
@@ -156,7 +156,7 @@ def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
 
 
 def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
-    """Return the steps and the state of the newest checkpoint in `folder`, or None if there is none.
+    """Return the number of steps and the state of the newest checkpoint in `folder`, or None.
 
     Raises `TrainingError` if it cannot be read.
     """
@@ -166,7 +166,7 @@ def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
         return found["steps"], found["state"]
-    except Exception as error:  # torch raises whatever its unpickler trips over in a damaged file
+    except Exception as error:  # torch raises any exception for a damaged file
         raise TrainingError(
             f"checkpoint {path} cannot be read ({error}); remove it, and the training begins anew"
         ) from error
@@ -174,12 +174,12 @@ def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure to write a file or folder into one `TrainingError`; what is there of it is removed."""
+    """Turn a failure to write a file or folder into a `TrainingError`, and remove the partial one."""
     try:
         yield
     except (OSError, SafetensorError) as error:
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
         raise TrainingError(
-            f"{path} cannot be written ({error}): make room, or mend what else it is, and give the same "
+            f"{path} cannot be written ({error}): make room, or fix the cause, and give the same "
             "command again; the training continues from its last checkpoint"
         ) from error

@@ -1,6 +1,6 @@
 """The plan of a training: its groups, steps and id.
 
-The id hashes all that the weights follow from: the configuration, the start version and the groups.
+The id hashes everything that determines the weights: the configuration, the start version and the groups.
 """
 
 import json
@@ -37,38 +37,38 @@ class TrainingPlan(NamedTuple):
     training: Training
     config: TrainConfig
     start: PolicyVersion
-    """Whose weights it begins with."""
+    """Version with the initial weights."""
     start_model: PolicyVersion
-    """Number 0: what the KL term holds on to."""
+    """Version 0, the reference of the KL term."""
     data: tuple[RunData, ...]
     steps: tuple[StepData, ...]
     sampling: Sampling
-    """That the rollouts were sampled with."""
+    """Sampling settings of the rollouts."""
     published: PolicyVersion | None
-    """The version that this very training made before, or None."""
+    """The version that this training has already made, or None."""
     targets: Targets = Targets((), {})
-    """What is imitated."""
+    """Imitation targets."""
 
     @property
     def groups_used(self) -> int:
-        """Different groups trained on."""
+        """Number of different groups for training."""
         return sum(len(data.groups) for data in self.data)
 
     @property
     def groups_skipped(self) -> int:
-        """Groups read and not trained on."""
+        """Number of groups read but not used."""
         return sum(data.total - len(data.groups) for data in self.data)
 
     @property
     def tokens(self) -> int:
-        """Completion tokens trained on, each as often as it is; without those of pretraining data."""
+        """Completion tokens for training, with repetitions, without pretraining data."""
         groups = (group for step in self.steps for group in step.groups)
         texts = (len(text.completion_ids) for step in self.steps for text in step.texts)
         return sum(len(one.token_ids or ()) for group in groups for one in group.rollouts) + sum(texts)
 
 
 def ignore(*_: object) -> None:
-    """Watch nothing."""
+    """Do nothing: the default callback."""
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ class TrainingCallbacks:
     """Callbacks for progress."""
 
     planned: Callable[[TrainingPlan, int], None] = ignore
-    """The plan, and how many of its steps are done already."""
+    """Called with the plan and the number of its finished steps."""
     stepped: Callable[[TrainingStep], None] = ignore
     probed: Callable[[int, int], None] = ignore
-    """Problems probed, of how many; both versions count."""
+    """Called with the number of probed problems and the total, over both versions."""
 
 
 def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:
-    """Return what a training on these runs would do; changes nothing. For the errors see `retrain`."""
+    """Return the plan of a training on these runs; changes nothing. For the errors see `retrain`."""
     if not ids or len(set(ids)) < len(ids):
         raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
     runs = [store.run(run_id) for run_id in ids]
@@ -98,7 +98,7 @@ def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> Training
     for run in runs:
         _check_model(store, run, versions[0])
     imitate = config.imitate.share
-    # Imitation begins anew, on all that was found: what was learned from fewer finds is not built upon.
+    # Imitation restarts from version 0 with all programs found, not from a version trained on fewer.
     start = versions[0] if imitate else store.served() or versions[0]
     tokenizer = load_tokenizer(start)
     reader = GroupReader(
@@ -144,7 +144,7 @@ def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> Training
         seed=config.run.seed,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    # A publication that was cut short between its row and its event is finished by publishing again.
+    # A publication interrupted between its row and its event is completed by publishing again.
     whole = {event.number for event in store.policy_events() if event.kind is PolicyEventKind.PUBLISHED}
     made = [one for one in versions.values() if one.config_hash == training.id and one.number in whole]
     return TrainingPlan(
@@ -168,12 +168,12 @@ def start_version(folder: str | None) -> PolicyVersion:
 
 
 def resolved(folder: str | Path) -> Path:
-    """Return the full path of a folder that a person may have named."""
+    """Return the absolute path of a folder given by a user."""
     return Path(folder).expanduser().resolve()
 
 
 def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
-    """Return version 0 of a store that has none: the model that a run was sampled from."""
+    """Return version 0 for a store without one: the model that sampled a run."""
     settings = Config.from_json(run.config_json).proposer
     if not config.run.model and settings.name == "openai":
         raise ConfigError(
@@ -184,7 +184,7 @@ def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
 
 
 def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
-    """Raise `TrainingError` if a run was sampled from another start model than the store's."""
+    """Raise `TrainingError` unless a run was sampled from the store's start model."""
     settings = Config.from_json(run.config_json).proposer
     if settings.name != "local" or settings.policy != "start":
         return

@@ -1,4 +1,4 @@
-"""Runs a loop: rounds of searches, each followed by a training; a killed one continues from the store."""
+"""Runs a loop: rounds of searches, each followed by a training; a killed loop continues from the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class LoopWatch(TrainingCallbacks):
     """Callbacks for progress."""
 
     searching: Callable[[int, int, Problem], None] = ignore
-    """Round, index of the problem, problem: before its run begins or goes on."""
+    """Called with round, problem index and problem before its run starts or continues."""
     told: Callable[[Progress], None] = ignore
     searched: Callable[[Outcome], None] = ignore
     trained: Callable[[RetrainResult], None] = ignore
     not_trained: Callable[[str], None] = ignore
-    """Why a training failed; the loop continues with the served version."""
+    """Called with the reason of a failed training; the loop continues with the served version."""
     measured: Callable[[str, int, int], None] = ignore
-    """What is measured at the end, problems done, of how many."""
+    """Called at the end with the measured version, the number of problems done and the total."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Turns:
     policies: Path
     watch: LoopWatch = LoopWatch()
     jobs: int = 1
-    """Processes that search at a time."""
+    """Number of parallel search processes."""
     url: str | None = None
-    """The store's address, with its password; by default the file of `store`."""
+    """URL of the store, with its password; by default the file of `store`."""
 
     def begin(self) -> None:
         """Serve the start model if nothing is served yet."""
@@ -52,7 +52,7 @@ class Turns:
         serve_start_model(self.store, start_model)
 
     def take(self, rounds: int, *, trains: bool = True) -> None:
-        """Search and train in turns, once a round, or only search; what is done is not done again."""
+        """Search and train once per round, or only search, skipping finished work."""
         self.begin()
         for number in range(1, rounds + 1):
             self.search_round(number)
@@ -60,10 +60,10 @@ class Turns:
                 self.train_round(number)
 
     def search_round(self, number: int) -> None:
-        """Make the runs of one round that are not finished yet; an interrupted one goes on.
+        """Run the unfinished runs of a round; interrupted ones continue.
 
-        In `jobs` processes at a time, or in this one if one is enough or the store is in memory. Raises
-        `TrainingError` naming the runs that failed.
+        Uses `jobs` processes, or this one if one is enough or the store is in memory. Raises `TrainingError`
+        naming the failed runs.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]
@@ -92,7 +92,7 @@ class Turns:
             )
 
     def train_round(self, number: int) -> None:
-        """Train on the runs of a round, to imitate on those of all rounds so far, unless that was done."""
+        """Train on the runs of a round (for imitation, of all rounds so far), unless already done."""
         first = 1 if self.loop.train.imitate.share else number
         runs = [run for one in range(first, number + 1) for run in self.loop.run_ids(one)]
         ended = self.store.ended_trainings()
@@ -113,7 +113,7 @@ class Turns:
 
 @dataclass(frozen=True)
 class _Search:
-    """The run of one problem in a round, as a task of another process."""
+    """The run of one problem in a round, as a task for another process."""
 
     loop: Loop
     round_number: int
@@ -127,10 +127,10 @@ class _Search:
 
     @property
     def config(self) -> Config:
-        """What it searches with."""
+        """The configuration of the run."""
         return self.loop.search
 
     def run(self, tell: Callable[[Any], None]) -> Outcome:
-        """Start the run or take it up."""
+        """Start or resume the run."""
         with Store.open(self.store) as store:
             return start_or_resume(self.loop.request(self.round_number, self.index), store)

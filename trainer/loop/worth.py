@@ -1,4 +1,4 @@
-"""Compares the start model of a loop with its last version on held-out problems: the gain, and its cost."""
+"""Compares the start model of a loop with its last version on held-out problems: gain and cost."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ from trainer.loop.training_plan import ignore
 from trainer.loop.turns import Turns
 
 ANSWERS = KS[-1]
-"""Answers to each held-out problem, of the start model and of the last version."""
+"""Answers per held-out problem and version."""
 _PARTS = 4
-"""Of what is measured, for each process: they end together, and tell how far they are."""
+"""Parts of a measurement per process, for balanced load and progress reports."""
 _FEW_TARGETS = 30
-"""Fewer programs are learned by heart; a trial in which imitation gained had 229."""
+"""Fewer programs are memorised; a trial with a gain from imitation had 229."""
 _MOSTLY = 0.8
-"""Share of the held-out problems; above it little is left to win."""
+"""Share of solved held-out problems above which little can be gained."""
 
 
 class LoopResult(NamedTuple):
@@ -38,33 +38,33 @@ class LoopResult(NamedTuple):
 
     rounds: int
     policy_versions: int
-    """Versions that the loop's trainings made."""
+    """Number of versions trained by the loop."""
     weights_changed: bool
     """Whether the last trained version differs from the start model in any weight."""
     before: Json
-    """Of the start model on the held-out problems: `best_at_k` and `pass_at_k` by k; `solved_heldout`,
-    problems solved on held-out rows too within `answers` answers each (an expectation), with the curve
+    """Figures of the start model on held-out problems: `best_at_k` and `pass_at_k` by k; `solved_heldout`,
+    the expected number of problems solved (held-out rows too) with `answers` answers each, and its curve
     `solved_by_answers`; and `solved_in_searches` with joins. None without held-out problems."""
     after: Json
-    """The same of the last version that was trained, whether it is served or not."""
+    """The same figures of the last trained version, served or not."""
     served: int
-    """Number of the version that searches follow."""
+    """Number of the served version."""
     break_even: Json
-    """After how many problems of `answers` answers each the loop has paid for itself
-    (`evovpo/experiments/break_even.py`), in CPU seconds and in tokens; empty where nothing was trained."""
+    """Number of problems, with `answers` answers each, after which the loop has paid for itself
+    (`evovpo/experiments/break_even.py`), in CPU seconds and in tokens; empty if nothing was trained."""
     verdict: str
 
 
 class LoopComparison(NamedTuple):
-    """What was measured on the held-out problems."""
+    """The measurements on the held-out problems."""
 
     before: ProbeResult
     after: ProbeResult
     spent: dict[str, dict[str, ArmCosts]]
-    """By unit, of the start model and the last version; empty where nothing was trained."""
+    """Costs of the start model and the last version by unit; empty if nothing was trained."""
 
     def break_even(self) -> list[BreakEven]:
-        """Return after how many problems the loop has paid for itself, by unit."""
+        """Return the number of problems after which the loop has paid for itself, by unit."""
         return [
             pays_after("trained", "start", "iid", unit, by_arm["trained"], by_arm["start"])
             for unit, by_arm in self.spent.items()
@@ -72,15 +72,15 @@ class LoopComparison(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """What a version does on the held-out problems."""
+    """The measurements of a version on the held-out problems."""
 
     probe: ProbeResult
     cpu_seconds: float
     solved: float
-    """Problems that searches with joins solve."""
+    """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return what training and `ANSWERS` answers cost in a unit, and the problems solved."""
+        """Return the cost of training and `ANSWERS` answers in a unit, and the number of solved problems."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -117,11 +117,11 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
         after=None,
         served=0 if served is None else served.number,
         break_even=[],
-        verdict="No problem was held out: whether training paid, this cannot tell.",
+        verdict="No problem was held out, so the effect of training is unknown.",
     )
     if not loop.held_out:
         return result, None
-    # One version, where nothing was made.
+    # A single version if nothing was trained.
     measured = [_measure(turns, version) for version in dict.fromkeys((start_model, last))]
     before, after = measured[0], measured[-1]
     training = _spent(turns, rounds, made)
@@ -132,7 +132,7 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
     }
     compared = LoopComparison(before.probe, after.probe, spent)
     targets = dict(last.metrics).get("targets") if loop.train.imitate.share else None
-    none = "Nothing was trained, so nothing was won."
+    none = "Nothing was trained, so nothing was gained."
     return result._replace(
         before=before.figures(),
         after=after.figures(),
@@ -142,14 +142,11 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
 
 
 def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
-    """Return what a version does on the held-out problems, measured in `jobs` processes.
-
-    Where one is enough, in this one.
-    """
+    """Measure a version on the held-out problems in `jobs` processes, or in this one if one is enough."""
     loop, said = turns.loop, f"version {version.number}"
     total = len(loop.held_out)
     count = min(_PARTS * turns.jobs, total)
-    # Another seed than the guard's, so that nothing is measured by the answers that it chose by.
+    # Not the guard's seed: the answers that chose a version must not measure it.
     seed = loop.train.run.seed + 1
     tasks = [_Part(str(at), version, loop.held_out[at::count], loop.search, seed) for at in range(count)]
     found: dict[str, _Measured] = {}
@@ -178,7 +175,7 @@ def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of the held-out problems, measured by one process."""
+    """A part of the held-out problems, measured by one process."""
 
     name: str
     version: PolicyVersion
@@ -197,7 +194,7 @@ class _Part:
 
 
 def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str, float]:
-    """Return CPU seconds and tokens of what a loop did: searches, as their runs say, trainings, guards."""
+    """Return the CPU seconds and tokens of a loop: its runs' searches, trainings and guards."""
     seconds = tokens = 0.0
     for metrics in (dict(version.metrics) for version in made):
         seconds += metrics.get("cpu_seconds", 0.0) + metrics.get("guard_cpu_seconds", 0.0)
@@ -210,7 +207,7 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return the mean over a round's searches of the best mean reward that each found."""
+    """Return for each round the best mean reward of a search, averaged over its searches."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
@@ -219,10 +216,10 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
 
 
 def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return in a few sentences whether the loop won: held-out problems solved, paired over problems.
+    """Return sentences on whether the loop gained: held-out problems solved, paired over problems.
 
-    What decides is the area under the problems solved by the logarithm of the answers, from 1 to `ANSWERS`:
-    a model that needs fewer answers is better, and the largest number alone is noise.
+    The criterion is the area under the curve of solved problems over log(answers), from 1 to `ANSWERS`: it
+    rewards a model that needs fewer answers and is less noisy than the last point alone.
     """
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
     gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)], np.random.default_rng(0))
@@ -239,7 +236,7 @@ def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None)
 
 
 def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return the likeliest reason why a loop did not win, from what was measured; `targets` it imitated."""
+    """Return the likeliest reason why a loop did not gain; `targets` is the number of imitated programs."""
     old, new = (result.values("solved_at_k", [ANSWERS]).sum() for result in (before, after))
     best = [float(np.mean(result.values("best_at_k", [ANSWERS]))) for result in (before, after)]
     figures = f"their best of {ANSWERS} answers went from {best[0]:.3f} to {best[1]:.3f}"

@@ -1,1 +1,1 @@
-"""Recipes of the paper (`paper/`), and how a model is taught to read parents; imported by nothing else."""
+"""Recipes of the VPO paper (`paper/`) and training data of the maze models; imported by nothing else."""

@@ -1,4 +1,4 @@
-"""Text reports of domains: the preview and the result of a training, measured policies."""
+"""Text reports of domains: preview and result of a training, figures of policies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = 400
 
 
 def trained_view(found: TrainingResult) -> RenderableType:
-    """Return best@k and E_w best@k by k before and after a training that was measured, and the gain."""
+    """Return best@k and E_w best@k by k before and after a measured training, and the gain."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
     maps = (found.before, found.after, found.expected_before, found.expected_after)
@@ -33,7 +33,7 @@ def trained_view(found: TrainingResult) -> RenderableType:
 
 
 def preview_view(found: Mapping[str, Any]) -> RenderableType:
-    """Return prompts with a completion and its rewards each, the doctor's verdict, and what it would take."""
+    """Return prompts with a completion and its rewards, the doctor's verdict, and the cost of training."""
     parts: list[RenderableType] = []
     for one in found["samples"]:
         table, prompt = Table.grid("", folded(), padding=(0, 1)), one["prompt"]
@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the figures of the first policy; of several, all of them too and each one minus the first."""
+    """Return the figures of the first policy and, with several, of all and of each minus the first."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
@@ -74,7 +74,7 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
     """Return a table for each figure, policies side by side.
 
-    Behind each but the first is the difference to it with its interval, bold where that excludes zero.
+    All policies but the first have the difference to it in parentheses, bold if its interval excludes zero.
     """
     from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 
@@ -112,7 +112,7 @@ def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -
 
 
 def _names(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return a name for each policy: the last part of its path, and what else tells it from the others."""
+    """Return a unique name for each policy: the end of its path and, if needed, temperature or number."""
     names = [Path(one.name).name for one in found]
     if len({one.ask.temperature for one in found}) > 1:
         names = [f"{name} T {one.ask.temperature:g}" for name, one in zip(names, found, strict=True)]

@@ -1,4 +1,4 @@
-"""The report of a study: tables in Markdown, pictures, and all figures as JSON, next to the study's file."""
+"""The report of a study: Markdown tables, pictures, and all figures as JSON, next to the study file."""
 
 import itertools
 import json
@@ -18,7 +18,7 @@ from trainer.experiments.study_results import StudyResults, budgets
 from trainer.reports.training import write_costs
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""The names of the columns, and rows."""
+"""Column names and rows."""
 _LOGGED = {
     "diversity of a group": "diversity",
     "distinct answers of a group": "distinct",
@@ -28,7 +28,7 @@ _LOGGED = {
 
 
 def write_report(results: StudyResults) -> tuple[str, list[Path]]:
-    """Write `report.md`, `results.json` and pictures where the rows are; return text and files."""
+    """Write `report.md`, `results.json` and pictures next to the rows; return the text and the files."""
     folder = results.study.folder
     pictures = list(_pictures(folder, results))
     text = report_markdown(results, [picture.name for picture in pictures])
@@ -43,8 +43,8 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
 
-    `solved_by_search` and `unlocked` (against the first reference, which unlocks nothing against itself) are
-    of the study's first strategy; under `by_strategy` are those of all. On test tasks nothing is searched.
+    `solved_by_search` and `unlocked` (against the first reference) are of the study's first strategy;
+    `by_strategy` has those of all. Both are None if models answered test tasks.
     """
     study = results.study
     figures = {
@@ -135,7 +135,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the means of what independent samples hold beside figures by k; older rows lack the last one."""
+    """Return the means of independent samples' figures other than by k; older rows lack the last."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found
@@ -144,13 +144,13 @@ def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
 
 
 def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
-    """Return the figures by k as JSON names them; rows without any have the first two, empty."""
+    """Return the figures by k with their JSON names; without any, the first two, empty."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 
 
 def _json(value: Any) -> Any:
-    """Return figures as JSON holds them, at any depth."""
+    """Convert nested figures to JSON."""
     match value:
         case Interval():
             return {"value": value.mean, "low": value.low, "high": value.high}
@@ -194,7 +194,7 @@ def _title(results: StudyResults) -> str:
 
 
 def _answers(study: Study) -> str:
-    """Return what figures by k are of."""
+    """Return the source of the figures by k, for titles."""
     return "searches' answers" if study.test.evaluations else "i.i.d. answers"
 
 
@@ -223,7 +223,7 @@ def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
     for figure, title in FIGURES.items():
         by_arm = {arm.name: results.at_k(arm.name) for arm in results.study.arms}
         shown = {name: at_k[figure] for name, at_k in by_arm.items() if figure in at_k}
-        # On mazes no answer is ever right: a table of zeros says nothing, nor one of rows without the figure.
+        # On mazes no answer is ever right: skip tables of zeros, and of rows without the figure.
         if (results.study.test.tasks or not shown) and not any(
             one.mean for by_k in shown.values() for one in by_k.values()
         ):
@@ -279,7 +279,7 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
 
 
 def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
-    """Return the differences in problems solved and what is unlocked either way; dashes without a pair."""
+    """Return the differences in solved problems and the unlocked ones both ways; dashes without a pair."""
     if pair is None:
         return "–", "–", "–"
     ours, theirs = pair
@@ -325,7 +325,7 @@ def _break_even_table(results: StudyResults) -> _Table:
 
 
 def _text(found: Interval | Difference | None, digits: int) -> str:
-    """Return an interval; one of a difference with signs, and bold if it is clear."""
+    """Return an interval as text; a difference with signs, and bold if it is clear."""
     if found is None:
         return "–"
     sign = "+" if isinstance(found, Difference) else ""
@@ -378,7 +378,7 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
 
 
 def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
-    """Return by strategy the problems that each arm solves against evaluations."""
+    """Return the curves of solved problems against evaluations, by strategy and arm."""
     panels: dict[str, list[KCurve]] = {}
     for strategy in (one.name for one in results.study.strategies):
         for arm in results.study.arms:
@@ -389,7 +389,7 @@ def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:
-    """Return an arm's figure against its steps: the mean over trainings, and over the last ten steps."""
+    """Return an arm's figure against steps: the mean over trainings and over the last ten steps."""
     steps = range(min(map(len, logs)))
     means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
     windows = [means[max(0, step - 9) : step + 1] for step in steps]

@@ -20,7 +20,7 @@ from evovpo.reports.text import counted, folded, plain_table, right
 from evovpo.store import Store
 from evovpo.types import Json, PolicyEventKind, TrainingStep
 
-if TYPE_CHECKING:  # it loads torch, which tables do without
+if TYPE_CHECKING:  # it loads torch, which tables do not need
     from trainer.loop.probe import ProbeResult
     from trainer.loop.training_plan import TrainingPlan
 
@@ -38,7 +38,7 @@ _FIGURES = (
 
 
 def plan_table(plan: TrainingPlan) -> Table:
-    """Return the groups of each run: how many are trained on, and how many are not and why."""
+    """Return the groups of each run: the number used for training, and the number skipped, by reason."""
     from trainer.learning.stored_groups import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
@@ -54,7 +54,7 @@ def plan_table(plan: TrainingPlan) -> Table:
 
 
 def plan_line(plan: TrainingPlan) -> str:
-    """Return the rest of a plan in one line."""
+    """Return a plan in one line."""
     faulty = sum(one.faulty_rollouts for one in plan.data)
     left_out = f", {faulty} rollouts left out after sandbox faults" if faulty else ""
     return (
@@ -78,7 +78,7 @@ def steps_table(steps: Sequence[TrainingStep]) -> Table:
 
 
 def policies_json(store: Store) -> list[dict[str, Json]]:
-    """Return one object a version, ascending by number."""
+    """Return one object per version, ascending by number."""
     served = store.served()
     made_by = {training.id: training for training in store.trainings()}
     refused = {one.number: one.detail for one in store.policy_events() if one.kind is PolicyEventKind.REFUSED}
@@ -122,7 +122,7 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 class _Panel(NamedTuple):
-    """A figure of two versions by k, with after minus before, paired over the problems."""
+    """A figure of two versions by k, with the paired difference over the problems."""
 
     title: str
     before: KCurve
@@ -155,9 +155,9 @@ def _panels(before: ProbeResult, after: ProbeResult, names: tuple[str, str]) -> 
 def before_after_table(
     before: ProbeResult, after: ProbeResult, names: tuple[str, str] = ("start", "trained")
 ) -> Group:
-    """Return best@k and pass@k of two versions by k, a table each, with the paired difference.
+    """Return tables of best@k and pass@k of two versions by k, with the paired differences.
 
-    A difference whose 95 % interval excludes zero is bold. Raises `ConfigError` for probes of other problems.
+    A difference whose 95 % interval excludes zero is bold. Raises `ConfigError` if the problems differ.
     """
     tables = []
     for title, first, second, differences in _panels(before, after, names):
@@ -174,7 +174,7 @@ def before_after_table(
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
     """Write best@k and pass@k of two versions against k, with 95 % bands over the problems.
 
-    Raises `ConfigError` for probes of other problems and an unwritable file.
+    Raises `ConfigError` for probes of different problems or an unwritable file.
     """
     found = _panels(before, after, ("start model", "trained"))
     panels = {one.title: [one.before, one.after] for one in found}
@@ -184,9 +184,9 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
 
 
 def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> bool:
-    """Write what a solved problem costs against the number of problems, the training included, by panel.
+    """Write the cost per solved problem, training included, against the number of problems, by panel.
 
-    An arm that solves nothing has no curve. Returns whether a panel has one; without any nothing is written.
+    An arm that solves nothing has no curve. Without any curve nothing is written and the result is False.
     Raises `ConfigError` for an unwritable file.
     """
     panels = {}

@@ -1,4 +1,4 @@
-"""Mazes to the parameters of the VPO paper (arXiv 2605.22817), from a generator of our own.
+"""Generates mazes with the parameters of the VPO paper (arXiv 2605.22817).
 
 Published: 9x9 grid, randomised Prim, 18 to 28 extra openings among walls with at least two open neighbours,
 start and exit on opposite corners, a gold and a diamond zone on the two other corners (3 to 5 items each
@@ -6,11 +6,11 @@ within Manhattan radius 2), a tile B in the centre, 3 to 5 lava cells in rows an
 max(path via gold, path via diamond) + 7; kept only if a zone has at least 3 free cells, visiting both zones
 exceeds the budget, and a lava-free path to the exit fits.
 
-Left open there, and chosen here:
+Left open in the paper, and chosen here:
 
 - Prim runs over the 25 cells with even row and column, so that corners and centre are open and the grid has
   no outer wall (the smallest budget, 16 + 7, fits no other frame). Extra openings are drawn one by one.
-- "Path via gold" leads over the zone's corner cell, and over lava if that is shorter.
+- "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, the corner included; lava on plain floor, not on B.
 - Budgets above `MAX_BUDGET` are rejected (none was seen in 3,000 draws), because a budget is a token.
@@ -34,7 +34,7 @@ _RADIUS = 2
 
 
 def _beside(cell: int, down: int, right: int) -> int:
-    """Return the cell that a move leads to; itself at the edge of the grid."""
+    """Return the cell that a move leads to; at the edge of the grid, the same cell."""
     row, column = cell // SIZE + down, cell % SIZE + right
     return row * SIZE + column if 0 <= row < SIZE and 0 <= column < SIZE else cell
 
@@ -43,14 +43,14 @@ STEP = {
     move: tuple(_beside(cell, down, right) for cell in range(CELLS))
     for move, down, right in zip(MOVES, (-1, 1, 0, 0), (0, 0, -1, 1), strict=True)
 }
-"""`STEP[move][cell]` is the cell beside `cell`, walls not looked at."""
+"""`STEP[move][cell]` is the neighbour of `cell`, ignoring walls."""
 NEIGHBOURS = tuple(
     tuple(STEP[move][cell] for move in MOVES if STEP[move][cell] != cell) for cell in range(CELLS)
 )
-"""Cells beside each cell inside the grid, in the order of `MOVES`."""
+"""Neighbours of each cell inside the grid, in the order of `MOVES`."""
 
 _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
-"""In circular order: two steps on is the opposite corner."""
+"""In circular order: opposite corners are two positions apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ class Maze:
         return tuple(self.grid[first : first + SIZE] for first in range(0, CELLS, SIZE))
 
     def cells(self, kind: str) -> list[int]:
-        """Return the numbers of the cells of one kind, ascending."""
+        """Return the cells of one kind, ascending."""
         return [cell for cell, found in enumerate(self.grid) if found == kind]
 
 
 def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
-    """Return the steps from `source` to each cell (81), -1 where no way leads around the kinds `blocked`."""
+    """Return the distances from `source` to all cells (81); -1 if the kinds `blocked` bar the way."""
     found = [-1] * CELLS
     found[source] = 0
     queue = [source]
@@ -148,7 +148,7 @@ def shortest_with_both(maze: Maze) -> int:
 
 
 def attempt_maze(rng: Random) -> Maze | None:
-    """Return a maze, or None where the draw breaks one of the conditions."""
+    """Draw a maze; None if it breaks one of the conditions."""
     is_open = _carve(rng)
     _open_walls(is_open, rng.randint(*_OPENINGS), rng)
     turn = rng.randrange(4)
@@ -188,5 +188,5 @@ def draw_maze(rng: Random) -> Maze:
 
 
 def generate_maze(name: str) -> Maze:
-    """Return the maze called `name`: the same for the same name, unrelated ones for different names."""
+    """Return the maze generated with `name` as the seed."""
     return draw_maze(Random(f"maze:{name}"))

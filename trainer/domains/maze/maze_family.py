@@ -1,15 +1,15 @@
-"""Mazes as a family of tasks: prompts, and what a completion is worth in four components.
+"""Mazes as a task family: prompts and rewards in four components.
 
 As published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava fraction; all zero
-unless the exit is reached within the budget. Left open there, and chosen here: a step into a wall or out of
-the grid uses up one step; what a route holds after the exit is not walked; a lava cell counts once.
+unless the exit is reached within the budget. Left open there, and chosen here: a move into a wall or out of
+the grid costs one step; moves after the exit are ignored; a lava cell counts once.
 
-Prompt: how many routes are wanted, the budget, every cell that is not plain floor as one token of content and
-place (`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: a chain of routes between
-`⟦sep⟧` marks, closed by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`. A move is written as the cell that
-it aims at (`⟦07⟧`), so that the model knows where it is; the paper's language model reads an ASCII map and
-writes directions (`words.py`). A cell that is not beside the walker makes the whole route unreadable; a wall
-beside it is a blocked step.
+Prompt: the number of routes, the budget, one token of content and place for each cell that is not plain floor
+(`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: routes separated by `⟦sep⟧` and ended
+by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so that
+the model knows its position; the paper's language model reads an ASCII map and writes directions
+(`words.py`). A target that is not a neighbour of the current cell makes the whole route unreadable; a
+neighbouring wall is a blocked step.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from trainer.domains.maze.generator import CELLS, EXIT, MAX_BUDGET, SIZE, STEP, 
 
 MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
-"""Tokens of the longest route worth writing, its separator or end mark included."""
+"""Maximum tokens of a useful route, its separator or end mark included."""
 BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
-"""Step budgets that have a token: paths between opposite corners are even, the slack is 7."""
+"""Step budgets with a token: paths between opposite corners have even length, and the slack is 7."""
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
 _LISTED = generator.KINDS.replace(generator.FLOOR, "")
@@ -63,10 +63,10 @@ _MOVE_BETWEEN = {
 
 
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-    """Return the prompt tokens for `answers` routes, about 27 of them.
+    """Return the tokens, about 27, of a prompt for `answers` routes.
 
-    The moves of a `parent` are shown as its cells and, unless its rewards are zeros, the exit, gold, diamonds
-    and lava that it met. Raises `ConfigError` for more answers than the model writes.
+    A `parent` (its moves) is shown as its cells and, unless its rewards are zero, the exit, gold, diamonds
+    and lava on its way. Raises `ConfigError` for more answers than the model writes.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
@@ -78,14 +78,14 @@ def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int
 
 
 def _shown(maze: Maze, parent: "Walk") -> list[int]:
-    """Return the tokens of a parent: its cells, then the kinds that its rewards count, if it has any."""
+    """Return the tokens of a parent: its cells and, if it has rewards, the kinds of cells that they count."""
     is_worth = any(walk_rewards(maze, parent))
     met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
     return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
 
 
 def route_ids(cells: Sequence[int]) -> list[int]:
-    """Return the tokens of a route given as the cells that it steps to."""
+    """Return the tokens of a route given as the target cells of its moves."""
     return [FIRST_CELL_ID + cell for cell in cells]
 
 
@@ -99,14 +99,14 @@ def chain_ids(routes: Sequence[Sequence[int]]) -> list[int]:
 
 
 class RouteSlot(NamedTuple):
-    """One answer of a chain: its moves, None where unreadable, and the range of its tokens."""
+    """One answer of a chain: its moves (None if unreadable) and its token range."""
 
     moves: str | None
     span: tuple[int, int]
 
 
 def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
-    """Return the moves (U, D, L, R) of a route's tokens, or None if they are not a route, or empty."""
+    """Return the moves (U, D, L, R) of a route's tokens; None if they are empty or not a route."""
     cell, moves = maze.start, ""
     for token in ids:
         target = token - FIRST_CELL_ID
@@ -120,7 +120,7 @@ def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
 
 
 def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
-    """Return the answers of a completion in order; the end mark and what follows belong to none."""
+    """Return the answers of a completion in order, without the end mark and everything after it."""
     return [
         RouteSlot(read_route(maze, completion_ids[start:end]), (start, end))
         for start, end in chain_spans(completion_ids)
@@ -136,14 +136,14 @@ class Walk(NamedTuple):
     """The walk along a route."""
 
     moves: str
-    """The moves up to the exit, or all of them."""
+    """The moves up to the exit; all moves if it is not reached."""
     visited: tuple[int, ...]
     """Cells in order, the start first; a blocked step repeats the cell."""
     reached_exit: bool
 
 
 def walk(maze: Maze, moves: str) -> Walk:
-    """Return the walk along `moves` (letters U, D, L, R), whatever the budget."""
+    """Return the walk along `moves` (letters U, D, L, R), ignoring the budget."""
     grid = maze.grid
     cell = maze.start
     visited = [cell]
@@ -175,8 +175,8 @@ def route_rewards(maze: Maze, moves: str) -> tuple[float, ...]:
 class MazeFamily:
     """The maze of the VPO paper.
 
-    With the components `CONFLICT` the best route of a generated maze is worth .5 in the mean, the best two
-    together .75 under weightings drawn uniformly (E_w), and their union 1.
+    With the components `CONFLICT` the best route of a generated maze has a mean reward of .5; the best two
+    have an expected maximum of .75 under uniform weightings (E_w) and a union of 1.
     """
 
     model_folder: Path = MAZE_MODEL
@@ -191,18 +191,18 @@ class MazeFamily:
         return [generator.generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt; raises `ConfigError` for a parent that the model was not taught to read."""
+        """Return the prompt; raises `ConfigError` for a parent if the model was not trained with parents."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
-                "a prompt of a maze was to show a parent, which the model that comes with mazes was not "
-                "taught; teach one with `python -m trainer.recipes.maze.parents`, and start from it"
+                "the bundled maze model was not taught to read a parent; train one with "
+                "`python -m trainer.recipes.maze.parents`, and start from it"
             )
         return prompt_ids(task, answers, parent)
 
     def judge(self, task: Maze, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return the answers; the key of one is its moves up to the exit.
+        """Return the answers, each with its moves up to the exit as key.
 
-        None is right in a generated maze, where no route takes both gold and diamonds.
+        No answer is right in a generated maze, where no route takes both gold and diamonds.
         """
         missing = JudgedAnswer(None, (0.0,) * len(self.components))
         judged = []

@@ -1,7 +1,7 @@
-"""Searches of mazes: `evovpo.search` asks, a maze model answers, many mazes at the same time in this process.
+"""Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process.
 
-A prompt shows the route that the search chose as parent, and what it earned. There are no joins, two routes
-cannot be combined, and a search goes on for its whole budget.
+A prompt shows the route that the search chose as parent, with its rewards. There are no joins, because two
+routes cannot be combined, and a search uses its whole budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ from trainer.domains.task_search import AT_ONCE, Searched, TaskSearch, task_seed
 
 
 class _Format:
-    """Says what a prompt can show: one parent. Its text is the domain's."""
+    """Allows one parent in a prompt; the domain writes the text of the prompt."""
 
     reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
     ways: ClassVar[Mapping[str, float]] = {}
@@ -64,18 +64,18 @@ class _MazeSearch:
     maze: Maze
     search: SearchState
     routes: list[JudgedAnswer] = field(default_factory=list)
-    """All that were proposed, in order."""
+    """All proposed routes, in order."""
     tokens: int = 0
 
     def parent(self, prompt: Prompt) -> str | None:
-        """Return the moves of the route that a prompt shows, if any."""
+        """Return the moves of a prompt's parent, if it has one."""
         shown = self.search.programs.get(prompt.parent_id or "")
         return None if shown is None else shown.program.source
 
     def tell(
         self, prompt: Prompt, index: int, completion: Completion | None, found: list[JudgedAnswer]
     ) -> None:
-        """Tell one judged completion; None is the empty reply to the ticket of starting programs."""
+        """Tell the search one judged completion; None is the empty reply to the starting programs' ticket."""
         rollout = None
         if completion is not None:
             self.tokens += len(completion.token_ids)
@@ -102,7 +102,7 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the searches of mazes by a model with the weights that it has now, alike for the same seed."""
+    """Search mazes with the model's current weights; the same seed gives the same searches."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )
@@ -136,7 +136,7 @@ def search_mazes(
 
 
 def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
-    """Return after how many routes two of them are right on every component; None if no two are."""
+    """Return the number of routes until two of them together are right on every component, or None."""
     right_N_D = np.array([route.rewards for route in routes]) >= 1.0
     for last, right_D in enumerate(right_N_D):
         if (right_N_D[: last + 1] | right_D).all(axis=1).any():

@@ -34,7 +34,7 @@ _EXAMPLES = ("RIGHT DOWN DOWN", "DOWN DOWN RIGHT", "DOWN RIGHT DOWN")
 
 
 def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
-    """Return the domain of the first mazes of a split, the same ones as those of `maze`."""
+    """Return the domain of the first mazes of a split, the same mazes as in `maze`."""
     mazes = [generate_maze(f"{split}-0-{number}") for number in range(count)]
 
     def read(text: str, row: Row) -> JudgedAnswer:
@@ -61,7 +61,7 @@ def route_words(moves: str) -> str:
 
 
 def read_moves(text: str) -> str:
-    """Return the moves of a route in words. Raises `AnswerError` for anything else among them."""
+    """Return the moves of a route in words. Raises `AnswerError` for any other word."""
     words = re.split(r"[\s,]+", text.strip())
     if strange := [word for word in words if word not in _LETTERS]:
         raise AnswerError(f"{strange[0]:.20}: expected UP, DOWN, LEFT and RIGHT alone")

@@ -312,7 +312,7 @@ def _bracketed(rng: Random) -> Cell:
 
 
 def _field(rng: Random) -> Cell:
-    """Return one field of a made-up format; its widths are fixed here, once for the column."""
+    """Return one field of a made-up format, with widths fixed for the whole column."""
     draw = rng.random()
     if draw < 0.28:
         low = rng.randint(1, 3)
@@ -352,7 +352,7 @@ def _template(rng: Random) -> Cell:
 
 
 def _mixed(rng: Random) -> Cell:
-    """Rows of two kinds, as columns that people filled in by hand have."""
+    """Rows of two kinds, as in columns filled in by hand."""
     first, second = column(rng, mixed=False), column(rng, mixed=False)
     share = rng.choice((0.3, 0.5, 0.5, 0.7))
     return lambda: first() if rng.random() < share else second()
@@ -382,7 +382,7 @@ _FAMILIES: tuple[tuple[float, Callable[[Random], Cell]], ...] = (
     (4, _padded), (9, _mixed), (6, _tagged), (2.5, _sometimes_empty),
 )  # fmt: skip
 _PLAIN = len(_FAMILIES) - 4
-"""Families that are not made of other columns, which come first."""
+"""Number of families, the first ones, that are not made of other columns."""
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:

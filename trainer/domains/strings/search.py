@@ -1,7 +1,7 @@
-"""Searches of string tasks: `evovpo.search` asks and joins, a model answers, many tasks at the same time.
+"""Searches string tasks with `evovpo.search`, joins included, and a model; many tasks at once.
 
-A search ends with the first program that is right on all training rows, or with its budget. The task is
-solved if the answer, shortened as at the end of a run, is right on its held-out rows too.
+A search ends at the first program that is right on all training rows, or when its budget is spent. The task
+is solved if the answer, shortened as at the end of a run, is right on its held-out rows too.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class _StringSearch:
     tokens: int = 0
 
     def tell(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> None:
-        """Judge the replies to a ticket, None to one that carries its programs, and tell them."""
+        """Judge the replies to a ticket (None for a ticket that carries its programs) and tell the search."""
         found = self.judge.find_at_once(prompt, rollouts)
         for tell in self.judge.tells(prompt, rollouts, found):
             self.search.tell(tell)
@@ -45,7 +45,7 @@ class _StringSearch:
                 self.answers.append(JudgedAnswer(None if program is None else program.id, rewards))
 
     def searched(self) -> Searched:
-        """Return what came of it, its answer shortened."""
+        """Return the result of the search, with a shortened answer."""
         while (prompt := self.search.shorten()) is not None:
             self.tell(prompt, [None])
         best, after = self.search.best, None
@@ -57,7 +57,7 @@ class _StringSearch:
 def search_strings(
     model: Any, domain: StringFamily, tasks: Sequence[Problem], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the searches of tasks by a model with the weights that it has now, alike for the same seed."""
+    """Search tasks with the model's current weights; the same seed gives the same searches."""
     config = SearchConfig(evaluations=how.evaluations, rollouts=how.rollouts, joins=how.joins)
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)

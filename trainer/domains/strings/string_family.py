@@ -1,7 +1,7 @@
 """Generated string tasks whose examples conflict, as a domain of the study.
 
-The program behind every task branches: no straight program is right on all of its rows, and one that
-is right on some is wrong on others. Answers are judged as in a search: by the sandbox.
+The program behind every task has a branch: no program without one is right on all rows, and one that is right
+on some rows is wrong on others. Answers are judged in the sandbox, as in a search.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ from trainer.domains.strings.tasks import StringTask, sample_task
 
 MIN_ROWS = 4
 HELDOUT_ROWS = 20
-"""Of a validation or test task."""
+"""Held-out rows of a validation or test task."""
 _TOKENS_PER_ANSWER = 56
-"""Nineteen in twenty programs of the pretraining data with a branch are shorter."""
+"""95 % of the programs with a branch in the pretraining data are shorter."""
 
 
 class StringFamily:
@@ -87,7 +87,7 @@ class StringFamily:
     def _judged(self, task: Problem, program: Program) -> JudgedAnswer:
         key = (task.version, program.id)
         shown = self._known.get(key) or ShownProgram(program, Evaluator(task, self.sandbox).evaluate(program))
-        if shown.evaluation.rewards is not None:  # else the sandbox failed, and may not the next time
+        if shown.evaluation.rewards is not None:  # else the sandbox failed: try again next time
             self._known[key] = shown
         return JudgedAnswer(program.id, shown.evaluation.rewards)
 

@@ -1,7 +1,7 @@
 """Pretraining tasks for the built-in model: sampled programs run on sampled columns.
 
-Endless and seeded; nothing comes from a benchmark. Programs here are sentences that our own
-grammar sampled, so they are run in this process; programs that a model wrote never are.
+Endless and seeded; nothing comes from a benchmark. These programs are sampled from
+our own grammar, so they run in this process; programs written by a model never do.
 """
 
 import re
@@ -18,14 +18,14 @@ from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import Cell, column
 
 MAX_OUTPUT = 70
-"""Longest output, in characters, of a task."""
+"""Maximum length of an output of a task, in characters."""
 _NAMES: dict[str, object] = {"re": re, "__builtins__": {"len": len, "str": str, "int": int}}
 _SIGNATURE = ", ".join(f"{name}=''" for name in ARGUMENTS)
 _FAILURES = (IndexError, ValueError, TypeError, re.error)
 
 
 class StringTask(NamedTuple):
-    """N rows of arguments, what the program returns for them, and the program."""
+    """N rows of arguments, the program's outputs for them, and the program."""
 
     rows: list[tuple[str, ...]]
     outputs: list[str]
@@ -36,7 +36,7 @@ class StringTask(NamedTuple):
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
-    """Return what an expression of our own making gives for each row; none for an error or a non-string."""
+    """Return the value of a sampled expression for each row; None for an error or a non-string."""
     function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
     outputs: list[str | None] = []
     for row in rows:
@@ -58,7 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True for outputs worth a task: texts, mostly not empty, not the input; constant ones rarely."""
+    """True if the outputs make a useful task: strings, mostly not empty, not the input, rarely constant."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -104,7 +104,7 @@ def sample_task(rng: Random, heldout: int = 0) -> StringTask:
 def _more_rows(
     rng: Random, cells: Sequence[Cell], count: int, rows: Sequence[tuple[str, ...]], text: str
 ) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """Return other rows on which the program runs, with its outputs; `rng` is left as it was."""
+    """Return other rows on which the program runs, with its outputs; `rng` is unchanged."""
     state = rng.getstate()
     drawn = {tuple(cell() for cell in cells): None for _ in range(count)}
     rng.setstate(state)
@@ -114,7 +114,7 @@ def _more_rows(
 
 
 def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...]:
-    """Return programs near the truth: equal on all rows, right on some, and other runnable ones."""
+    """Return variants of the true program: right on all rows, right on some, and others that run."""
     sampler = Sampler(rng, task.rows)
     found: tuple[list[str], ...] = ([], [], [])
     same, partial, other = found
@@ -139,7 +139,7 @@ def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...
 
 
 def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers: int) -> list[str]:
-    """Return `answers` different programs: the truth, mostly first, and plausible attempts."""
+    """Return `answers` different programs: the true one, mostly first, and plausible attempts."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]
     while len(others) < answers - 1:

@@ -1,7 +1,7 @@
-"""Answers of a completion in numbered tags, what a tag holds, and how texts are compared.
+"""Reads answers from numbered tags of a completion, and compares texts.
 
-A tag stands once, is closed, and holds no tag but those of its own parts. Anything else is ambiguous and
-makes its answer unreadable: zeros and a reason.
+A tag must occur once, be closed, and contain no tags but those of its own parts. Anything else makes its
+answer unreadable: zeros and a reason.
 """
 
 import re
@@ -23,7 +23,7 @@ _DELIMITERS = rf"{_WRAPPERS}|</?(answer|support|entity_[A-E]|think|tool_call|res
 
 
 def chat(text: str) -> dict[str, Any]:
-    """Return the prompt of a row: one message of a user."""
+    """Return the prompt of a row: one user message."""
     return {"prompt": [{"role": "user", "content": text}]}
 
 
@@ -63,7 +63,7 @@ def response(text: str, number: int, answers: int) -> str:
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer that equals another with these rewards, as in VPO's release (`ryanboldi/vpo`)."""
+    """Return an answer identified by its rewards alone, as in VPO's release (`ryanboldi/vpo`)."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 
@@ -79,12 +79,11 @@ def text_domain(
     has_reasoning: bool = False,
     threads: int = 1,
 ) -> Domain:
-    """Return a domain whose answers are read one by one.
+    """Return a domain whose answers are judged one by one.
 
-    `part` finds the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable one,
-    which gets zeros, as many as the row's `size` or the components. Reasoning in `<think>` is left out unless
-    the domain judges it. `max_tokens` are of one answer and of several; `threads` completions are judged at
-    a time.
+    `part` extracts the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable
+    answer, which gets zeros: as many as the row's `size`, else one per component. Reasoning in `<think>` is
+    removed unless the domain judges it. `max_tokens` limits one answer and several; `threads` is parallelism.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:
@@ -107,7 +106,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text in small letters without punctuation, `articles` and repeated blanks, as SQuAD has it."""
+    """Return a text in lower case without punctuation, `articles` and repeated blanks, as in SQuAD."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

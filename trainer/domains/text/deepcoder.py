@@ -1,8 +1,8 @@
-"""Rows of DeepCoder's files (`agentica-org/DeepCoder-Preview-Dataset`) as rows of LiveCodeBench.
+"""Converts rows of DeepCoder (`agentica-org/DeepCoder-Preview-Dataset`) to rows of LiveCodeBench.
 
-Read: `problem`; `tests`, JSON of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list of
+Columns: `problem`; `tests`, JSON of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list of
 `{"type", "input", "output", "fn_name"}` (PrimeIntellect), or LiveCodeBench's own list with `testtype`;
-optionally `starter_code` and `metadata`. A function's expected result in a list of one is taken out of it.
+optionally `starter_code` and `metadata`. An expected result wrapped in a list of one is unwrapped.
 """
 
 import json
@@ -14,12 +14,12 @@ from evovpo.types import content_id
 
 
 def is_deepcoder(row: Mapping[str, Any]) -> bool:
-    """True for a row of DeepCoder's."""
+    """True for a row of a DeepCoder file."""
     return {"problem", "tests"} <= row.keys() and "question_content" not in row
 
 
 def as_livecodebench(row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a row with LiveCodeBench's fields; raises `ProblemError` for tests of no known kind."""
+    """Return a row with LiveCodeBench's fields; raises `ProblemError` for tests of an unknown kind."""
     try:
         tests = json.loads(row["tests"]) if isinstance(row["tests"], str) else row["tests"]
         if isinstance(tests, dict):
@@ -60,5 +60,5 @@ def _case(test: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """Return standard input or output: a text, or its lines."""
+    """Return standard input or output, given as a text or as lines."""
     return "\n".join(map(str, value)) if isinstance(value, Iterable) and not isinstance(value, str) else value

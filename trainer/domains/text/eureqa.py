@@ -1,8 +1,8 @@
-"""EUREQA: a narrative hides a chain of entities, to be found back from the one that it names.
+"""EUREQA: a narrative hides a chain of entities, to be found from the one entity that it names.
 
-Reward as VPO (arXiv 2605.22817): for each of the entities A to E whether its normalised name is exact. Read
-of `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the narrative, and
-`entity_masks` and `entities`, of which the first five count.
+Reward as in VPO (arXiv 2605.22817): for each of the entities A to E, whether its normalised name is exact.
+Columns read from `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the
+narrative, and the first five of `entity_masks` and `entities`.
 """
 
 from pathlib import Path
@@ -54,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """True if a name is that of an entity; one that normalises to nothing (`The_The`) must be written so."""
+    """True if a name is the entity's; a name that normalises to nothing (`The_The`) must match exactly."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

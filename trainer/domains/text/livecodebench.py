@@ -1,12 +1,12 @@
-"""LiveCodeBench (arXiv 2403.07974): programs, run on the tests of their task in the sandbox.
+"""LiveCodeBench (arXiv 2403.07974): programs, run in the sandbox on the tests of their task.
 
-Reward as VPO (arXiv 2605.22817): a component a test; more than 16 tests are dealt out to 16 components, each
-the share of its tests that pass. Files are LiveCodeBench's, as `evovpo import-tasks livecodebench` reads
-them, or DeepCoder's (`trainer/domains/text/deepcoder.py`): a task on standard input is asked for as a
-function from one text to another. Equal programs have equal syntax trees.
+Reward as in VPO (arXiv 2605.22817): one component per test; more than 16 tests are distributed over 16
+components, each the share of its tests that pass. Files are LiveCodeBench's, as `evovpo import-tasks
+livecodebench` reads them, or DeepCoder's (`trainer/domains/text/deepcoder.py`); for a task on standard input
+the prompt asks for a function from one text to another. Equal programs have equal syntax trees.
 
-Tests run one after the other in one process. One that ends it (too slow, out of memory) has failed, and those
-after it run in another process, of which there are three at most, with 10 seconds and 6 of CPU in all.
+Tests run in sequence in one process. A test that ends the process (too slow, out of memory) fails, and the
+tests after it run in a new process; at most three, with 10 seconds and 6 CPU seconds in all.
 """
 
 import ast
@@ -39,7 +39,7 @@ MAX_TOKENS = (2048, 3072)
 COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
 _REST = Limits(wall_seconds=1.0, cpu_seconds=1)
 LIMITS = (Limits(wall_seconds=8.0, cpu_seconds=4), _REST, _REST)
-"""Of the processes of one program, in order."""
+"""Limits of the processes of one program, in order."""
 _ONE = "Write it in one fenced python block."
 _SEVERAL = (
     "Write {} whole programs, each with a different approach and in a fenced python block of its own, and a "
@@ -48,9 +48,9 @@ _SEVERAL = (
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a LiveCodeBench file, without tasks of which no test can be used.
+    """Return the domain of a LiveCodeBench file, without tasks that have no usable test.
 
-    Raises `ProblemError` if none is left, and `SandboxError` where programs cannot be run safely.
+    Raises `ProblemError` if no task is left, and `SandboxError` if programs cannot be run safely.
     """
     files = files_of(data)
     tasks = [task for file in files for task in _tasks(file)]
@@ -76,7 +76,7 @@ def open_file(data: Path, answers: int) -> Domain:
                 return JudgedAnswer(key, None, reason=result.detail)
             runs = list(zip(left, result.outputs, result.errors, strict=True))
             while result.status is not Status.OK and runs and runs[-1][1] is runs[-1][2] is None:
-                runs.pop()  # what was not reached says nothing
+                runs.pop()  # the tests that were not reached
             passed += [error is None and is_right(output, test.expected) for test, output, error in runs]
             if len(passed) == len(task.tests):
                 break
@@ -100,7 +100,7 @@ def open_file(data: Path, answers: int) -> Domain:
 
 
 def _tasks(file: Path) -> Iterator[ImportedTask]:
-    """Yield the tasks of a file, of LiveCodeBench's or DeepCoder's, of which some test can be used."""
+    """Yield the tasks with a usable test of a LiveCodeBench or DeepCoder file."""
     for number, row in enumerate(read_rows(file, RootModel[dict[str, Any]]), 1):
         where = f"{file}: row {number}"
         value = as_livecodebench(row.root, where) if is_deepcoder(row.root) else row.root
@@ -109,7 +109,7 @@ def _tasks(file: Path) -> Iterator[ImportedTask]:
 
 
 def _block(text: str, number: int, answers: int) -> str:
-    """Return the code of the python block of this number, from 1; raises `AnswerError`."""
+    """Return the code of the python block `number`, from 1; raises `AnswerError`."""
     found = [block for block in blocks(text) if block.language in ("python", "python3", "py", "")]
     if len(found) < number or not found[number - 1].is_closed:
         raise AnswerError(f"it has no closed python block number {number}")

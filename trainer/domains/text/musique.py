@@ -1,8 +1,8 @@
 """MuSiQue (arXiv 2108.00573): questions of 2 to 4 hops, answered from 20 paragraphs.
 
-Reward as VPO (arXiv 2605.22817): for each hop whether its paragraph is cited, and the F1 of the answer over
-words, the best over its aliases. Only the first four different citations count; hops that a question does
-not have count 1; without an answer all is 0. Read of `musique_ans_v1.0_*.jsonl`: `question`, `paragraphs`
+Reward as in VPO (arXiv 2605.22817): for each hop, whether its paragraph is cited, and the word F1 of the
+answer, the best over its aliases. Only the first four different citations count; missing hops count 1;
+without an answer all components are 0. Fields read from `musique_ans_v1.0_*.jsonl`: `question`, `paragraphs`
 (`idx`, `title`, `paragraph_text`), `question_decomposition` (`paragraph_support_idx`), `answer` and
 `answer_aliases`.
 """
@@ -24,7 +24,7 @@ MAX_TOKENS = (512, 1024)
 _HOPS = 4
 COMPONENTS = (*(f"hop-{hop}" for hop in range(1, _HOPS + 1)), "answer-f1")
 SCALAR = (1.0, 1.0, 1.0, 1.0, 3.0)
-"""The one number of VPO's authors: (the sum of the hops + 3 F1) / 7."""
+"""Weights of the scalar reward of VPO's authors: (sum of the hops + 3 F1) / 7."""
 _FORM = (
     "<support>indices of the paragraphs that support it, separated by commas</support>\n"
     "<answer>the answer, in as few words as possible</answer>"

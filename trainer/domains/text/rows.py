@@ -1,4 +1,4 @@
-"""Rows of a file, checked: JSON Lines or one JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
+"""Reads and checks rows: JSON Lines or one JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Return the rows of a file, or of several (`files_of`), as records of one kind, at least one.
+    """Return the rows of one or several files (`files_of`) as records of one kind.
 
-    Raises `ProblemError` naming the row and the field that is wrong.
+    Raises `ProblemError` if there are none, or naming the invalid row and field.
     """
     files = files_of(path)
     if len(files) > 1:
@@ -37,12 +37,12 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
 
 
 def files_of(data: str | Path | None) -> list[Path]:
-    """Return the files that data name, with commas between them; none for None."""
+    """Return the files in a comma-separated list; an empty list for None."""
     return [Path(part) for part in str(data or "").split(",") if part]
 
 
 def check_digest(data: str | Path | None, sha256: str) -> None:
-    """Raise `ProblemError` if the files, read as one, have another SHA-256; an empty one fits any."""
+    """Raise `ProblemError` unless the concatenated files have this SHA-256; an empty one fits any."""
     if not sha256:
         return
     digest = hashlib.sha256()
@@ -54,7 +54,7 @@ def check_digest(data: str | Path | None, sha256: str) -> None:
     if digest.hexdigest() != sha256.lower():
         raise ProblemError(
             f"{data}: expected data with the SHA-256 {sha256}, found {digest.hexdigest()}: another version; "
-            "take the one that was meant, or change data_sha256 (of test data test_data_sha256) in the recipe"
+            "use the expected one, or change data_sha256 (for test data test_data_sha256) in the recipe"
         )
 
 

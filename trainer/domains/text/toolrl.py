@@ -1,15 +1,15 @@
 """ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
 
-Reward as VPO (arXiv 2605.22817, its release `ryanboldi/vpo`): *format*, a `<think>` part and tool calls
-exactly where the gold answer has some; *tool-name*, the F1 of the multisets of names; *arg-key* and
-*arg-value*, over calls paired by name and then by shared keys, the F1 of their keys and the mean agreement of
-the values of the gold keys, where a call without a partner counts 0.
+Reward as in VPO (arXiv 2605.22817, its release `ryanboldi/vpo`): *format*, a `<think>` part and tool calls
+exactly if the gold answer has some; *tool-name*, the F1 of the multisets of names; *arg-key* and *arg-value*,
+over calls paired by name and then by shared keys, the F1 of their keys and the mean agreement of the values
+of the gold keys, where an unpaired call counts 0.
 
-Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is no JSON object of a
-name and parameters, is unreadable as a whole; true and false agree with themselves alone; a `<think>` part
-that a chat template writes before the answer does not count.
+Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is not a JSON object
+with name and parameters, is unreadable as a whole; true and false agree only with themselves; a `<think>`
+part written by the chat template before the answer does not count.
 
-Read of `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`.
+Columns read from `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`.
 """
 
 import json
@@ -50,7 +50,7 @@ class _Task(BaseModel):
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a ToolRL file; raises `ProblemError` for a gold answer that cannot be read."""
+    """Return the domain of a ToolRL file; raises `ProblemError` for an unreadable gold answer."""
     prompts = []
     for number, row in enumerate(read_rows(data, _Task), 1):
         gold = row.reward_model.ground_truth
@@ -71,7 +71,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return whether an answer has thoughts, and its calls; raises `AnswerError` if that is not clear."""
+    """Return whether an answer has a `<think>` part, and its calls; raises `AnswerError` if ambiguous."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
@@ -79,7 +79,7 @@ def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
 
 
 def _calls(text: str) -> list[ToolCall]:
-    """Return the calls of a list, or of objects one after the other."""
+    """Return calls written as a JSON list or as consecutive JSON objects."""
     decoder, values, rest = json.JSONDecoder(), [], text
     try:
         while rest := rest.lstrip(" \t\r\n,"):
@@ -112,7 +112,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Return each gold call with the left call most like it, in order, and those that have no partner."""
+    """Pair each gold call, in order, with the most similar unpaired call; then list the unpaired ones."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))
@@ -129,8 +129,8 @@ def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
 
 
 def agreement(found: Any, gold: Any) -> float:
-    """Return how far a value agrees with the gold one, in [0, 1]: for texts the F1 of their words, for lists
-    of their elements, for dictionaries of their keys; else equality."""
+    """Return the agreement of a value with the gold one, in [0, 1]: the F1 of the words of texts, of the
+    elements of lists or of the keys of dictionaries; else equality."""
     if isinstance(found, bool) or isinstance(gold, bool):
         return float(found is gold)
     if isinstance(gold, int | float):

@@ -1,7 +1,7 @@
 """A domain of your own: a Python file with `COMPONENTS` and `reward_vectors`, and a file of prompts.
 
-`reward_vectors(completions, **columns)` gets texts, and every column of the rows by name, `prompt` among
-them; it returns for each completion an array [m, D] in [0, 1], or None for a fault that is not the answer's.
+`reward_vectors(completions, **columns)` gets texts, and every column of the rows by name, including `prompt`.
+It returns for each completion an array [m, D] in [0, 1], or None for a fault outside the completion.
 Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
 """
 
@@ -27,9 +27,10 @@ class _OwnPrompt(BaseModel, extra="allow"):
 
 
 def open_yours(file: Path, data: Path, answers: int) -> Domain:
-    """Return the domain of a Python file, `MAX_TOKENS` in it or 1,024, and a file of rows with `prompt`.
+    """Return the domain of a Python file and a file of rows with `prompt`.
 
-    Raises `ConfigError` for a wrong file, and `ProblemError` for rows with different columns.
+    `MAX_TOKENS` is 1,024 unless the file sets it. Raises `ConfigError` for an invalid Python file, and
+    `ProblemError` for rows with different columns.
     """
     rows = [dict(row) for row in read_rows(data, _OwnPrompt)]
     for number, row in enumerate(rows, 1):
@@ -64,7 +65,7 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
 
 
 def _names_of(file: Path) -> dict[str, Any]:
-    """Run the file and return what it defines."""
+    """Run the file and return its definitions."""
     try:
         names = runpy.run_path(str(file), run_name=file.stem)
     except (Exception, SystemExit) as error:

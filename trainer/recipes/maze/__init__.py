@@ -1,1 +1,1 @@
-"""Routes that models for mazes learn from, and a start model that reads parents."""
+"""Training routes for maze models, and a start model that reads parents."""

@@ -1,10 +1,10 @@
-"""Teach the start model for mazes to read a parent: `python -m trainer.recipes.maze.parents OUT`.
+"""Train the maze start model to read a parent: `python -m trainer.recipes.maze.parents OUT`.
 
-It begins with the model that comes with mazes, whose prompts are half of these. The other half show a route
-with what it earned, as a search does; the answer keeps the first part of that route, perhaps nothing of it,
-and of a few such routes is the first that is worth no less in the mean. Only completion tokens carry loss.
-Hidden matrices are trained with Muon, the rest with AdamW; the learning rate warms up, stays constant, and
-falls linearly to zero.
+Training starts from the bundled maze model; half of the prompts have its format. The other half show a route
+with its rewards, as in a search; the answer keeps a first part of that route, possibly empty, and is the
+first of a few such routes with no lower mean reward. Only completion tokens carry loss. Hidden matrices are
+trained with Muon, the rest with AdamW; the learning rate warms up, stays constant, and falls linearly to
+zero.
 """
 
 import itertools
@@ -34,25 +34,25 @@ from trainer.recipes.maze.routes import sample_block as plain_block
 _CHILDREN_PER_MAZE = 4
 _DRAWS = 4
 _LOG_EVERY = 50
-"""Steps from one figure of the loss curve to the next."""
+"""Steps between points of the loss curve."""
 
 
 @dataclass(frozen=True)
 class ParentsRecipe:
-    """The whole recipe; stored next to the weights."""
+    """All settings of the recipe, stored next to the weights."""
 
     steps: int = 600
     batch_tokens: int = 4800
-    """Padded tokens of a batch."""
+    """Tokens per batch, padding included."""
     block_sequences: int = 1024
     block_batches: int = 15
-    """Batches taken from each block, drawn at random."""
+    """Random batches from each block."""
     muon_rate: float = 0.003
     adam_rate: float = 1e-3
     weight_decay: float = 0.02
     warmup_steps: int = 100
     decay_share: float = 0.3
-    """Last share of the steps over which the learning rate falls to zero."""
+    """Share of the steps, the last ones, over which the learning rate falls to zero."""
     seed: int = 1
 
     def rate(self, step: int) -> float:
@@ -62,7 +62,7 @@ class ParentsRecipe:
 
 
 def sample_block(seed: int, index: int, sequences: int) -> list[tuple[list[int], int]]:
-    """Return block `index` of the endless data, as `trainer.recipes.maze.routes.sample_block` does."""
+    """Return block `index` of the endless data, like `trainer.recipes.maze.routes.sample_block`."""
     rng = Random(f"parents:{seed}:{index}")
     block = plain_block(seed, index, sequences // 2)
     while len(block) < sequences:
@@ -76,7 +76,7 @@ def sample_block(seed: int, index: int, sequences: int) -> list[tuple[list[int],
 
 
 def draw_child(maze: Maze, parent: tuple[int, ...], rng: Random) -> tuple[int, ...]:
-    """Return a route that begins as `parent` does: of a few the first worth no less, or the last of them."""
+    """Return a route with a prefix of `parent`: the first of a few with no lower reward, else the last."""
     least = sum(route_rewards(maze, _moves(maze, parent)))
     for _ in range(_DRAWS):
         child = draw_route(maze, rng, parent[: rng.randrange(len(parent))])
@@ -92,7 +92,7 @@ def _moves(maze: Maze, route: tuple[int, ...]) -> str:
 
 
 def _batches(recipe: ParentsRecipe) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Yield token ids (B, T), padded on the right, and the mask (B, T) of completion tokens, without end."""
+    """Yield token ids (B, T), right-padded, and the mask (B, T) of completion tokens, without end."""
     for index in itertools.count():
         block = sample_block(recipe.seed, index, recipe.block_sequences)
         batches = list(alike(block, lambda sequence: len(sequence[0]), recipe.batch_tokens))
@@ -111,7 +111,7 @@ def _batches(recipe: ParentsRecipe) -> Iterator[tuple[torch.Tensor, torch.Tensor
 def _loss(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return the mean negative log-likelihood (nats) per completion token.
 
-    Right padding needs no attention mask: under causal attention no completion token sees it.
+    Right padding needs no attention mask: causal attention hides it from completion tokens.
     """
     with torch.autocast("cpu", dtype=torch.bfloat16):
         hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
@@ -121,7 +121,7 @@ def _loss(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 def teach(out: Path, recipe: ParentsRecipe = ParentsRecipe()) -> None:
     """Train and write the model folder to `out`, with the recipe and the loss curve in `training.json`."""
-    # On a CPU the backward pass of fused attention costs more than the plain one at these lengths.
+    # On a CPU the backward pass of fused attention is slower than the plain one at these lengths.
     model: Any = AutoModelForCausalLM.from_pretrained(
         MAZE_MODEL, dtype=torch.float32, attn_implementation="eager"
     )

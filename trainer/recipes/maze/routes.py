@@ -1,9 +1,8 @@
-"""Routes through mazes that a start model learns from, good ones and bad ones.
+"""Training routes through mazes for a start model, good and bad ones.
 
-The model shall find the exit now and then, by many ways, and not be a solver, because the arms of a study
-start from it. So a route heads for the exit directly, over some items of one zone, or over cells drawn at
-random; it avoids lava or does not, slips off its way with some probability, and is cut where the budget is
-spent.
+The model should sometimes find the exit, by many ways, but not solve mazes, because the arms of a study start
+from it. So a route goes to the exit directly, via some items of one zone, or via random cells; it avoids lava
+or not, makes random wrong moves, and ends when the budget is used up.
 """
 
 from functools import lru_cache
@@ -23,14 +22,11 @@ _MOST_ITEMS = 2
 _MAX_ATTEMPTS = 20
 
 _steps_to = lru_cache(maxsize=256)(distances)
-"""The routes through one maze share its distance maps."""
+"""Distances, cached because routes through the same maze share them."""
 
 
 def draw_route(maze: Maze, rng: Random, begun: tuple[int, ...] = ()) -> tuple[int, ...]:
-    """Return the cells that a route steps to: at most the budget, ending at the exit if it is reached.
-
-    The first of them are those that have `begun` it, if there are any.
-    """
+    """Return the target cells of a route that starts with `begun` and ends at the exit or with the budget."""
     blocked = rng.choice((WALL, WALL + LAVA))
     slip = rng.choice(_SLIPS)
     cell = begun[-1] if begun else maze.start
@@ -38,7 +34,7 @@ def draw_route(maze: Maze, rng: Random, begun: tuple[int, ...] = ()) -> tuple[in
     for target in [*_waypoints(maze, rng), maze.exit]:
         steps_left = _steps_to(maze.grid, target, blocked)
         while cell != target:
-            if steps_left[cell] < 0:  # Target or walker is enclosed by lava.
+            if steps_left[cell] < 0:  # Lava encloses the target or the walker.
                 steps_left = _steps_to(maze.grid, target, WALL)
             beside = [near for near in NEIGHBOURS[cell] if maze.grid[near] != WALL]
             if rng.random() >= slip:
@@ -75,9 +71,9 @@ def draw_chain(maze: Maze, answers: int, rng: Random) -> list[tuple[int, ...]]:
 
 
 def sample_block(seed: int, index: int, sequences: int) -> list[tuple[list[int], int]]:
-    """Return block `index` of the endless data: the same for the same seed, whatever came before.
+    """Return block `index` of the endless data, determined by seed and index.
 
-    A sequence is the token ids of prompt and completion, and the length of the prompt.
+    A sequence has the token ids of prompt and completion, and the length of the prompt.
     """
     rng = Random(f"routes:{seed}:{index}")
     block: list[tuple[list[int], int]] = []
