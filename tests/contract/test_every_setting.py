@@ -132,7 +132,7 @@ SEEN_IN_TRAINING: dict[str, tuple[str, str]] = {
     "probe.answers": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.evaluations": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
     "probe.serve_worse": (RETRAIN, "test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked"),
-    "run.seed": (RETRAIN, "test_another_seed_gives_other_weights"),
+    "run.seed": (DATA, "test_weightings_are_drawn_anew_for_every_step_and_follow_from_seed_and_step"),
     "run.model": (RETRAIN, "test_a_run_sampled_from_a_server_needs_to_be_told_the_folder_of_its_model_once"),
 }  # fmt: skip
 """The same of `evovpo retrain --show-config`."""
