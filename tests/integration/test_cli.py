@@ -50,7 +50,6 @@ def copied(stored: Path, tmp_path: Path) -> str:
 
 
 def rows_of(url: str) -> int:
-    """Return how many candidates a SQLite store holds."""
     with Store.open(url, create=False) as store:
         return int(store.query("SELECT count(*) AS n FROM candidates")[0]["n"])
 
@@ -94,7 +93,6 @@ def test_options_win_over_set_and_set_over_the_file(evovpo: Shell, tmp_path: Pat
 
 
 def problem_folder(folder: Path, **files: str) -> Path:
-    """Make a small problem, with some files replaced."""
     texts = {
         "problem_toml": '[problem]\nstatement = "Copy."\ninputs = ["text"]\n',
         "seed_py": "def solve(text):\n    return text\n",
