@@ -171,14 +171,12 @@ def stored(tool: str, folder: Path) -> list[str]:
 
 
 def rate(times: Sequence[float]) -> float:
-    """Return requests a second between the first and the last."""
     return round((len(times) - 1) / (times[-1] - times[0]), 1)
 
 
-def rows(tools: Sequence[str], calls: int, openevolve: str) -> dict[str, dict[str, Any]]:
-    """Return the figures of each tool."""
+def rows(calls: int, openevolve: str) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for tool in tools:
+    for tool in ("evovpo", "openevolve"):
         slow = {parallel: Server(seconds=1.0) for parallel in (0, 8)}
         for parallel, server in slow.items():
             search(tool, server, calls, openevolve, parallel=parallel)
@@ -204,11 +202,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--calls", type=int, default=60)
-    parser.add_argument("--tools", default="evovpo,openevolve")
     parser.add_argument("--openevolve", default=str(Path(sys.executable).with_name("openevolve-run")))
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    found = rows(arguments.tools.split(","), arguments.calls, arguments.openevolve)
+    found = rows(arguments.calls, arguments.openevolve)
     if arguments.json:
         print(json.dumps(found))
         return

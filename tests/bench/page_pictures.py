@@ -1,6 +1,6 @@
-"""Pictures of all views of the page: `python tests/bench/page_pictures.py [--store STORE] [--out FOLDER]`.
+"""Pictures of all views of the page: `python tests/bench/page_pictures.py [--out FOLDER]`.
 
-Serves a store (by default a new one with five runs of the built-in model), opens a run in Chromium
+Serves a store with five runs of the built-in model, opens the newest in Chromium
 without a window, and writes every view 1400 and 390 pixels wide, light and dark. Needs the extra `dev` and a
 Chromium (`EVOVPO_CHROMIUM` or on the path).
 """
@@ -44,8 +44,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--store", help="a store with a run (default: one is made)")
-    parser.add_argument("--run", help="its run to open (default: its newest)")
     parser.add_argument("--out", type=Path, default=Path("docs/page"))
     parser.add_argument("--only", default=",".join(VIEWS), help="names of views, with commas between")
     arguments = parser.parse_args()
@@ -53,15 +51,14 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     evovpo = [sys.executable, "-m", "evovpo"]
     with tempfile.TemporaryDirectory() as folder:
-        store = arguments.store or str(Path(folder, "runs.db"))
-        for options in () if arguments.store else RUNS:
+        store = str(Path(folder, "runs.db"))
+        for options in RUNS:
             whole = [*evovpo, "evolve", PROBLEM, *options, "--store", store]
             subprocess.run(whole, cwd=folder)  # one that memorised its rows ends with code 5
         with Store.open(store, create=False) as opened:
             runs = [head.run.id for head in opened.run_heads(0, 5)]
-            run = arguments.run or runs[0]
-            program = opened.run_summary(run).best_program_id
-        names = {"run": run, "runs": ",".join(runs), "program": program}
+            program = opened.run_summary(runs[0]).best_program_id
+        names = {"run": runs[0], "runs": ",".join(runs), "program": program}
         serve = [*evovpo, "serve", "--store", store, "--port", "0", "--no-browser"]
         with (
             subprocess.Popen(serve, stdout=subprocess.PIPE, text=True) as server,

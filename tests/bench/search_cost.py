@@ -136,9 +136,9 @@ def _since(began: tuple[float, float]) -> tuple[float, float]:
 class Bench:
     """One search with its store, fed with synthetic replies."""
 
-    def __init__(self, store: Store, config: SearchConfig, seed: int) -> None:
+    def __init__(self, store: Store, config: SearchConfig) -> None:
         run = Run(
-            "bench", PROBLEM.id, PROBLEM.version, seed, config.evaluations, Config(search=config).to_json(),
+            "bench", PROBLEM.id, PROBLEM.version, 0, config.evaluations, Config(search=config).to_json(),
             RunStatus.RUNNING, "2026-01-02T03:04:05Z",
         )  # fmt: skip
         store.add_problem(PROBLEM)
@@ -147,7 +147,7 @@ class Bench:
         self.search = SearchState(PROBLEM, config, made_by, run.id, search_seed(PROBLEM, run.seed), language)
         self._store = store
         self._keeper = SnapshotKeeper(store, self.search)
-        self._rng = Random(seed)
+        self._rng = Random(0)
         self._programs = synthetic_programs(self._rng)
         self._judge = GroupJudge(self.search, self._evaluation)
 
@@ -255,15 +255,13 @@ def _resident_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(
-    programs: int, samples: int, seed: int, folder: str, minutes: float = math.inf
-) -> dict[str, float]:
+def measure(programs: int, samples: int, folder: str, minutes: float = math.inf) -> dict[str, float]:
     """Return the figures that the command prints; the store becomes `cost.db` in a folder."""
     slots = ExpressionFormat.rollouts * SearchConfig().answers
     config = SearchConfig(evaluations=programs + (samples + 1) * slots)
     url = f"sqlite:///{folder}/cost.db"
     with Store.open(url) as store:
-        bench = Bench(store, config, seed)
+        bench = Bench(store, config)
         bench.fill(programs, time.monotonic() + 60 * minutes)
         filled = bench.search.proposed
         pages, page_bytes = (store.query(f"PRAGMA {name}")[0][name] for name in ("page_count", "page_size"))
@@ -290,13 +288,11 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description="Time one ask+tell, and its commit, after N programs.")
     parser.add_argument(
         "--programs", type=int, default=10_000, help="programs proposed before the measurement"
     )
     parser.add_argument("--samples", type=int, default=300, help="steps that are timed")
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="propose for so long at most, then measure"
     )
@@ -304,7 +300,7 @@ def main() -> None:
     options = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(options.programs, options.samples, options.seed, folder, options.minutes)
+        found = measure(options.programs, options.samples, folder, options.minutes)
     if options.json:
         print(json.dumps(found))
     else:

@@ -98,7 +98,6 @@ def genetic(task: Task, strength: str, rng: random.Random) -> Iterator[float]:
 
 
 def best_of_n(task: Task, strength: str, rng: random.Random) -> Iterator[float]:
-    """New programs only."""
     while True:
         yield fmean(task.score(propose(task, STRENGTHS[strength], [], rng)))
 
@@ -396,7 +395,6 @@ def picture(found: dict[str, Any], rows: Rows, path: Path) -> None:
 
 
 def main() -> None:
-    """Make the missing rows and print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -258,13 +258,11 @@ class InstantClient:
         self._rng = random.Random(os.getpid())
 
     async def generate(self, prompt: str, **settings: Any) -> str:
-        """Return a reply to a bare prompt."""
         return edit_of(prompt, self._rng)
 
     async def generate_with_context(
         self, system_message: str, messages: Sequence[Any], **settings: Any
     ) -> str:
-        """Return a reply to a conversation."""
         return edit_of(messages[-1]["content"], self._rng)
 
 

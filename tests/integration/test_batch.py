@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import fcntl
 import itertools
 import os
 import resource
@@ -11,17 +10,20 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from running import running, wait_until
 from shell import Shell
 from sqlite_files import sql
+from toy_runs import told
 
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
 from evovpo.experiments.batch import Arm, cells, read_batch
-from evovpo.experiments.cell_runs import CellProgress, Work, only_batch, sized
+from evovpo.experiments.cell_runs import CellProgress, Work, sized
 from evovpo.experiments.plan import plan
 from evovpo.experiments.pool import (
     FailedTask,
@@ -59,23 +61,6 @@ def small(folder: Path, evaluations: int = 24, seeds: str = "[0]") -> Path:
     path = folder / "small.toml"
     path.write_text(SMALL.format(evaluations=evaluations, seeds=seeds))
     return path
-
-
-def told(store: Store, run: str) -> list[Prompt | Tell]:
-    """Return the history of a run without what differs from one machine or schedule to the next."""
-    events: list[Prompt | Tell] = []
-    for event in store.history(run):
-        if isinstance(event, Tell):
-            rollout = event.rollout and dataclasses.replace(event.rollout, seconds=0.0)
-            judged = [
-                (one, one.evaluation and dataclasses.replace(one.evaluation, seconds=0.0))
-                for one in event.judged
-            ]
-            event = Tell(event.prompt_id, rollout, tuple(
-                dataclasses.replace(one, executed=False, evaluation=found) for one, found in judged
-            ))  # fmt: skip
-        events.append(event)
-    return events
 
 
 def plain_run(works: list[Work], folder: Path) -> dict[str, list[Prompt | Tell]]:
@@ -266,7 +251,6 @@ def test_a_batch_in_two_processes_stores_what_plain_runs_do_and_again_does_nothi
 
 
 def wait_for_candidates(database: Path, count: int) -> None:
-    """Wait until so many candidates are stored."""
 
     def are_there() -> bool:
         with contextlib.suppress(sqlite3.OperationalError):
@@ -476,22 +460,10 @@ def test_cores_are_shared_out_where_nobody_chose(tmp_path: Path) -> None:
     assert [work.config.sandbox.workers for work in sized(unset, 4 * cores)] == [1, 1]
 
 
-def test_one_batch_at_a_time_holds_a_store(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
-    with only_batch(url), pytest.raises(StoreError, match="another batch"), only_batch(url):
-        raise AssertionError("held twice")
-    with only_batch(url), (tmp_path / "runs.db.batch").open() as file, pytest.raises(BlockingIOError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 # ---------------------------------------------------------------- progress
 
 
 def test_progress_counts_what_is_stored_and_what_is_told(tmp_path: Path) -> None:
-    from io import StringIO
-
-    from rich.console import Console
-
     _, works = plan(str(small(tmp_path, evaluations=100)), str(tmp_path / "none.db"))
     one, two = (work.cell.run_id for work in works)
     for is_terminal in (False, True):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_batch import plain_run, small, told
+from test_batch import plain_run, small
+from toy_runs import told
 
 ray = pytest.importorskip("ray")
 

@@ -28,7 +28,6 @@ def run(name: str, *arguments: str | Path) -> str:
 
 
 def last_json(text: str) -> Any:
-    """Return the last line of a script's output, read as JSON."""
     return json.loads(text.splitlines()[-1])
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from crashing_loop import make_loop
 from shell import Shell
-from test_batch import small, told
+from test_batch import small
+from toy_runs import told
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'evovpo[ray]'")
 
@@ -66,13 +67,6 @@ def cluster() -> Iterator[Any]:
     del os.environ["RAY_ADDRESS"]
     ray.shutdown()
     found.shutdown()
-
-
-@pytest.fixture
-def evovpo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """The command line, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys)
 
 
 def rows(path: Path) -> dict[str, Any]:

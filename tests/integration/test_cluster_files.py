@@ -34,15 +34,12 @@ def pods() -> list[dict[str, Any]]:
     return [group["template"]["spec"] for group in groups] + [JOB["spec"]["template"]["spec"]]
 
 
-def test_all_pods_have_the_image_of_the_compose_file() -> None:
+def test_all_pods_have_the_image_of_the_compose_file_and_see_the_same_problems_and_password() -> None:
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
     images = {container["image"] for pod in pods() for container in pod["containers"]}
     assert images == {compose["services"]["search"]["image"]}
     extras = (ROOT / "Dockerfile").read_text().split("AS search", 1)[1].split("USER", 1)[0]
     assert "ray" in extras.split("[")[1].split("]")[0].split(",")
-
-
-def test_who_searches_and_who_begins_the_batch_see_the_same_problems_and_the_password() -> None:
     _, worker, job = (pod["containers"][0] for pod in pods())
     assert worker["volumeMounts"] == job["volumeMounts"]
     assert worker["env"] == job["env"]
@@ -87,7 +84,6 @@ def started(places: Path, nodes: int = 3) -> subprocess.Popen[bytes]:
 
 
 def calls(places: Path, name: str) -> list[str]:
-    """Return how a program was called, in order."""
     log = places / f"{name}.log"
     return log.read_text().splitlines() if log.exists() else []
 

@@ -100,16 +100,6 @@ def test_families_of_the_portfolio_want_different_rules() -> None:
     assert load_suite(SUITE.parent / "portfolio")[0].path == folder
 
 
-def test_a_packing_worked_by_hand() -> None:
-    items = [60, 50, 40, 45, 90, 10, 5]
-    best_fit = OR3["preferences"](table(OR3, lambda item, remaining: item - remaining))
-    # 60+50+40 fill a bin, and so do 45+90+10+5.
-    assert OR3["bins_used"]([items], best_fit) == [2]
-    own_bins = OR3["preferences"](table(OR3, lambda _, remaining: remaining))
-    assert OR3["bins_used"]([items], own_bins) == [7]
-    assert OR3["lower_bound"](items) == 2
-
-
 @settings(max_examples=60)
 @given(
     st.lists(st.lists(st.integers(1, 100), min_size=1, max_size=150), min_size=1, max_size=4),
@@ -161,13 +151,6 @@ def test_one_output_that_is_no_finite_number_makes_all_rewards_zero(bad: object)
 
 
 # ---------------------------------------------------------------- job shop
-
-
-def test_a_schedule_worked_by_hand() -> None:
-    jobs = [[[0, 3], [1, 2]], [[1, 4], [0, 1]]]
-    # Machine 0: job 0 from 0 to 3, job 1 from 4 to 5. Machine 1: job 1 from 0 to 4, job 0 from 4 to 6.
-    assert SHOP["makespan"](jobs, [0, 1, 0, 1]) == 6
-    assert SHOP["makespan"](jobs, [0, 0, 1, 1]) == 10  # nothing slips into a gap: 3 + 2, then 4, then 1
 
 
 @pytest.mark.parametrize(

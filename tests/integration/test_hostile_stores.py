@@ -165,23 +165,6 @@ def test_an_own_run_resumes_without_a_question_and_so_do_own_changes(tmp_path: P
         assert store.run("one").status is RunStatus.EXHAUSTED
 
 
-def test_a_project_opens_nothing_by_itself(tmp_path: Path, evovpo: Shell) -> None:
-    target = tmp_path / "escaped"
-    asks = {"metrics.toml": 'allow = ["sandbox=off"]\n'}
-    evaluator = (
-        f"def evaluate(path):\n    open({str(target)!r}, 'w').close()\n    return {{'combined_score': 1.0}}\n"
-    )
-    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": evaluator, **asks})
-    for command in (["check"], ["evolve", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"]):
-        answer = evovpo(command[0], folder, *command[1:])
-        assert answer.code == 2
-        assert "asks for sandbox=off" in answer.err
-        assert "--allow sandbox=off" in answer.err
-        assert not target.exists()
-    assert evovpo("check", folder, "--allow", "sandbox=off").code == 0
-    assert target.exists()
-
-
 def test_a_project_names_no_server_and_no_key_by_itself(
     tmp_path: Path,
     stranger: tuple[str, list[dict[str, str]]],

@@ -203,14 +203,6 @@ LOOP = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
-    return Shell(capsys)
-
-
 @pytest.mark.slow
 def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Shell, tmp_path: Path) -> None:
     done = evovpo(*LOOP, "--rounds", "2", "--json")
@@ -234,7 +226,6 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
 
 
 def family(folder: Path, count: int = 4) -> Path:
-    """Return a folder of problem folders."""
     for entry in load_suite("strings")[:count]:
         shutil.copytree(entry.path, folder / "family" / entry.path.name)
     return folder / "family"
@@ -250,14 +241,6 @@ def test_searches_of_a_loop_that_imitates_do_not_see_validation_rows() -> None:
         assert len(split.objectives) == len(split.train)
         assert split.heldout == whole.heldout
         assert (split.version == whole.version) == (hidden == 0)
-
-
-def test_the_problems_of_the_guard_are_neither_searched_nor_measured() -> None:
-    everything = [load_problem(entry.path) for entry in load_suite("strings")]
-    loop = plan_loop(everything, SERVED, TrainConfig(probe=ProbeConfig(problems=24)))
-    parts = [{problem.id for problem in part} for part in (loop.searched, loop.held_out, loop.guarded)]
-    assert [len(part) for part in parts] == [len(everything) - 36, 24, 12]
-    assert len(set.union(*parts)) == len(everything)
 
 
 def test_the_bundled_families_are_measured_by_siblings_and_by_what_is_marked() -> None:

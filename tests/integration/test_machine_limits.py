@@ -111,10 +111,6 @@ def test_a_client_that_reads_nothing_is_cut_off(impatient: Served) -> None:
         wait_until(is_cut)
 
 
-def test_an_unknown_program_is_not_found_and_closes_no_store(impatient: Served) -> None:
-    assert impatient.ask("api/runs/run-a/lineage?program=nope")[0] == 404
-
-
 def test_a_store_is_named_by_a_variable_too(store_file: Path) -> None:
     with running("runs", env={**os.environ, "EVOVPO_STORE": str(store_file)}) as process:
         assert "run-a" in process.communicate(timeout=LONG)[0]

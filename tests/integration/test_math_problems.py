@@ -31,7 +31,6 @@ NAMES = (
 
 
 def names(problem: str) -> dict[str, Any]:
-    """Return everything that a scorer defines."""
     found: dict[str, Any] = {}
     exec((SUITE / problem / "score.py").read_text(), found)
     return found
@@ -98,9 +97,7 @@ def test_what_is_no_answer_has_no_reward_and_a_reason(name: str) -> None:
 @pytest.mark.parametrize(
     "circles",
     [
-        [[0.5, 0.5, 0.5]] * 26,
         [[0.5, 0.5, 0.5], *[[0.5, 0.5, 0.0]] * 25],
-        [[0.0, 0.0, 0.2]] * 26,
         [[0.5, 0.5, -0.1]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, math.nan]] + [[0.0, 0.0, 0.0]] * 25,
         [[0.5, 0.5, 10**400]] + [[0.0, 0.0, 0.0]] * 25,
@@ -168,16 +165,6 @@ def random_heights(rng: Random, n: int) -> list[float]:
     return [rng.randrange(0, 1025) / 1024 for _ in range(n)]
 
 
-def test_overlaps_worked_by_hand() -> None:
-    assert OVERLAP["measured"]([0.5])[0]["overall"] == 0.5
-    # 1/3 and 2/3: at shifts from -1 to 0 the overlap is 4/9.
-    assert OVERLAP["measured"]([1 / 3, 2 / 3])[0]["overall"] == pytest.approx(4 / 9, abs=1e-12)
-    # All of one half: against itself nothing, shifted by a half everything.
-    found, _ = OVERLAP["measured"]([1, 0])
-    assert found["overall"] == 1
-    assert OVERLAP["overlaps"]([OVERLAP["UNIT"], 0]) == [0, 0, 1]
-
-
 def test_overlaps_agree_with_integrals_in_fractions() -> None:
     rng = Random(3)
     for n in (1, 2, 5, 8):
@@ -211,15 +198,6 @@ def slow_autoconvolution(heights: Sequence[Fraction]) -> list[Fraction]:
         sum((heights[i] * heights[k - i] for i in range(max(0, k - n + 1), min(k, n - 1) + 1)), Fraction(0))
         for k in range(2 * n - 1)
     ]
-
-
-def test_a_function_of_two_signs_worked_by_hand() -> None:
-    # Heights 3, -1: sums 9, -6, 1; integral 1 makes them 4 / (3 - 1)**2 times as large, which is once.
-    found, _ = THIRD["largest_by_band"]([3, -1])
-    assert found["overall"] == pytest.approx(9, abs=1e-9)
-    # From 9 at t = -1/4 to -6 at 0: the line is at 1.5 at -1/8, and 6 is the largest size after it.
-    assert found["band-3"] == pytest.approx(9, abs=1e-9)
-    assert found["band-4"] == pytest.approx(6, abs=1e-9)
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -263,19 +241,6 @@ def test_the_ratio_of_norms_agrees_with_integrals_in_fractions() -> None:
     assert SECOND["ratio"](heights, 50)[0] == pytest.approx(
         float(square / (absolute * max(knots))), rel=1e-15
     )
-
-
-def test_factors_change_nothing_and_reversing_reverses_the_bands() -> None:
-    rng = Random(13)
-    heights = [rng.random() for _ in range(24)]
-    for scorer in (FIRST, THIRD):
-        found, _ = scorer["largest_by_band"](heights)
-        assert scorer["largest_by_band"]([height * 2.0**300 for height in heights])[0] == found
-        reverse, _ = scorer["largest_by_band"](heights[::-1])
-        assert reverse["band-2"] == pytest.approx(found["band-7"], rel=1e-15)
-    assert FIRST["largest_by_band"](heights) == THIRD["largest_by_band"](heights)
-    heights = [rng.random() for _ in range(50)]
-    assert SECOND["ratio"]([height / 8 for height in heights], 50) == SECOND["ratio"](heights, 50)
 
 
 def test_heights_that_sum_to_nothing_are_refused() -> None:

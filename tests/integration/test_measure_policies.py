@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shell import Shell
-from tiny_models import write_tiny_folder
+from tiny_models import OWN_DOMAIN, write_tiny_folder
 
 pytest.importorskip("transformers")
 
@@ -18,20 +18,12 @@ from trainer.domains import Domain
 from trainer.domains.policy_figures import BY_K, OF_ALL, figures
 from trainer.domains.sampling import Ask, JudgedCompletion
 
-DOMAIN = """
-COMPONENTS = ("vowels", "short")
-MAX_TOKENS = 6
-
-def reward_vectors(completions, **columns):
-    return [[[sum(map(text.count, "aeiou")) / 6, 1 / (1 + len(text))]] for text in completions]
-"""
-
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
     """The options of a domain of one's own with two prompts, and a folder of models beside it."""
     folder = tmp_path_factory.mktemp("parts")
-    (folder / "own.py").write_text(DOMAIN)
+    (folder / "own.py").write_text(OWN_DOMAIN)
     (folder / "rows.jsonl").write_text("".join(json.dumps({"prompt": one}) + "\n" for one in ("a", "bc")))
     for seed in (0, 1):
         write_tiny_folder(folder / f"model-{seed}", seed=seed)
@@ -66,16 +58,12 @@ def test_figures_are_those_of_the_answers() -> None:
 
 @pytest.mark.slow
 def test_two_policies_are_measured_side_by_side(
-    parts: list[str | Path],
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    parts: list[str | Path], evovpo: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     models = [Path(str(parts[1])).parent / f"model-{seed}" for seed in (0, 1)]
     both = ["--model", models[0], "--model", models[1]]
-    found = Shell(capsys)("measure", *parts, *both, "--json").json
+    found = evovpo("measure", *parts, *both, "--json").json
     for name in (*BY_K, *OF_ALL):
         intervals = found[name].values() if name in BY_K else [found[name]]
         assert all(0 <= one["low"] <= one["mean"] <= one["high"] for one in intervals)
@@ -85,44 +73,42 @@ def test_two_policies_are_measured_side_by_side(
         first, second = (one["best_at_k"][k]["mean"] for one in found["policies"])
         assert difference["best_at_k"][k]["mean"] == pytest.approx(second - first)
         assert first == found["best_at_k"][k]["mean"]
-    alone = Shell(capsys)("measure", *parts, *both[2:], "--json").json
+    alone = evovpo("measure", *parts, *both[2:], "--json").json
     assert alone == found["policies"][1]
-    shown = Shell(capsys)("measure", *parts, *both, "--png", "two.png")
+    shown = evovpo("measure", *parts, *both, "--png", "two.png")
     assert shown.code == 0
     assert (tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
     assert max(map(len, shown.out.splitlines())) <= 80
     assert "model-0" in shown.out
-    hot = Shell(capsys)("measure", *parts, *both[:2], "--temperature=0.5", "--temperature=1", "--json").json
+    hot = evovpo("measure", *parts, *both[:2], "--temperature=0.5", "--temperature=1", "--json").json
     assert [one["temperature"] for one in hot["policies"]] == [0.5, 1.0]
 
 
 @pytest.mark.slow
-def test_what_cannot_be_measured_is_said(parts: list[str | Path], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_measured_is_said(parts: list[str | Path], evovpo: Shell) -> None:
     for options, message in (
         ([], "has no start model of its own; give --model"),
         (["--base-url", "http://127.0.0.1:9/v1"], "name the model that the server has"),
         (["--model", "no/such/folder/at/all"], "expected a model folder or a name on the Hugging Face hub"),
         (["--k", "0,1"], "expected whole numbers from 1"),
     ):
-        answer = Shell(capsys)("measure", *parts, *options)
+        answer = evovpo("measure", *parts, *options)
         assert answer.code == 2
         assert message in answer.err
 
 
 @pytest.mark.slow
-def test_a_model_behind_a_server_is_measured(
-    parts: list[str | Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_behind_a_server_is_measured(parts: list[str | Path], evovpo: Shell) -> None:
     pytest.importorskip("openai")
     from fake_server import FakeServer, serve
 
     server = FakeServer(Path(str(parts[1])).parent / "model-0")
     with serve(server) as url:
-        answer = Shell(capsys)("measure", *parts, "--model", "base", "--base-url", url, "--json")
+        answer = evovpo("measure", *parts, "--model", "base", "--base-url", url, "--json")
     hot = FakeServer(Path(str(parts[1])).parent / "model-0")
     with serve(hot) as url:
         more = ("--top-p=0.9", "--top-k=5", "--repetition-penalty=1.1", "--template=thinks=false")
-        said = Shell(capsys)("measure", *parts, *more, "--model", "base", "--base-url", url, "--json")
+        said = evovpo("measure", *parts, *more, "--model", "base", "--base-url", url, "--json")
     assert (said.code, said.json["top_p"], said.json["repetition_penalty"]) == (0, 0.9, 1.1)
     assert answer.code == 0, answer.err
     assert (answer.json["model"], answer.json["prompts"], answer.json["answers"]) == ("base", 2, 4)

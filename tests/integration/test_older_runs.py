@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlite_files import sql
 from toy_runs import HARD, source
 
 from evovpo.config import GONE_STRATEGIES, Config
@@ -66,11 +67,11 @@ def test_what_came_after_an_older_search_replays_exactly(url: str) -> None:
 def test_a_run_of_a_strategy_that_is_gone_goes_on_with_islands(url: str, strategy: str) -> None:
     with Store.open(url) as store:
         resume("older", store)
-    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
-        connection.execute("UPDATE runs SET config = json_set(config, '$.search.strategy', ?)", (strategy,))
-        connection.execute(
-            "UPDATE run_events SET config = json_set(config, '$.search.strategy', ?)", (strategy,)
-        )
+    changes = (
+        f"UPDATE {table} SET config = json_set(config, '$.search.strategy', ?)"
+        for table in ("runs", "run_events")
+    )
+    sql(url.removeprefix("sqlite:///"), *changes, values=(strategy,))
     with Store.open(url) as store:
         found = rebuild("older", store)
     assert found.is_older

@@ -23,16 +23,7 @@ from evovpo.reports.run_report import run_json
 from evovpo.runs.replay import rebuild
 from evovpo.runs.stored import read_run
 from evovpo.store import Store
-from evovpo.types import (
-    Message,
-    Program,
-    Prompt,
-    PromptKind,
-    RunStatus,
-    Status,
-    Tell,
-    Trust,
-)
+from evovpo.types import Message, Program, Prompt, PromptKind, RunStatus, Status, Tell, Trust
 
 BEST = PROGRAM.replace("1.0", "3.5")
 

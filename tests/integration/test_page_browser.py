@@ -83,7 +83,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(stored: Path) -> Iterator[str]:
-    """A server over the store."""
     with serving(stored) as (_, page):
         yield page.address
 
@@ -109,22 +108,19 @@ def walk(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iter
         assert found.requests <= {"://".join(urlsplit(address)[:2]), "about:blank", "data:,"}
 
 
+def views(run: str) -> list[str]:
+    """Return the places of all that a run shows."""
+    parts = ("", "?show=components", "/lineage", "/programs", "/population", "/settings", "/answers")
+    return [f"run/{run}{part}" for part in parts]
+
+
 def test_every_view_opens_fits_and_can_be_used_by_everybody(walk: Walk) -> None:
     walk.open("runs")
     program = walk.page.evaluate(
         "fetch('/api/runs/run-a').then((answer) => answer.json()).then((run) => run.best_program_id)"
     )
-    run = "run/run-a"
-    places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
-    for place in (
-        *places,
-        f"{run}/answers",
-        f"{run}/settings",
-        f"program/{program}?run=run-a",
-        "policies",
-        "report",
-        "compare?runs=run-a",
-    ):
+    others = (f"program/{program}?run=run-a", "runs", "policies", "report", "compare?runs=run-a")
+    for place in (*views("run-a"), *others):
         walk.open(place)
         assert walk.serious() == [], place
         width = walk.page.evaluate("document.documentElement.scrollWidth - innerWidth")
@@ -253,18 +249,12 @@ def test_no_text_of_a_store_does_anything_but_stand_there(walk: Walk, stored: Pa
         f"fetch('/api/runs/{RUN_ID}/programs').then((answer) => answer.json())"
         ".then((found) => found.programs.map((one) => one.program_id))"
     )
-    run = f"run/{RUN_ID}"
-    places = ["runs", run, f"{run}?show=components", f"{run}/lineage", f"{run}/programs", f"{run}/population"]
-    places += [
-        f"{run}/settings",
-        f"{run}/answers",
-        "policies",
-        *(f"program/{one}?run={RUN_ID}" for one in ids),
-    ]
+    of_run = views(RUN_ID)
+    places = ["runs", "policies", *of_run, *(f"program/{one}?run={RUN_ID}" for one in ids)]
     file = tmp_path / "run.html"
     file.write_text(export_html(Source(str(stored)), RUN_ID)[0], encoding="utf-8")
     exported = Walk(walk.page.context.new_page(), file.as_uri())
-    for shown, place in [*((walk, place) for place in places), *((exported, place) for place in places[1:7])]:
+    for shown, place in [*((walk, place) for place in places), *((exported, place) for place in of_run[:-1])]:
         shown.open(place)
         for details in shown.page.locator("details").all():
             details.locator("summary").click()

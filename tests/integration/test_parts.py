@@ -1,13 +1,14 @@
 """Runs that go on under other settings, and runs that begin with the best programs of another."""
 
+import dataclasses
 import json
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import shell
 from openevolve_problems import write_project
+from sqlite_files import sql
 from toy_runs import HARD, PROBLEM, SWAP, Shuffled, population, random_expressions, source, toy_script
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
@@ -157,9 +158,7 @@ def test_replies_are_read_in_the_format_that_their_prompt_asked_for(database: Pa
 def test_a_part_that_was_changed_is_found_out(database: Path, statement: str) -> None:
     run(database, config())
     go_on(database, "search.evaluations=60", "search.rollouts=3")
-    with sqlite3.connect(database) as connection:
-        connection.execute(statement)
-    connection.close()
+    sql(database, statement)
     with Store.open(str(database)) as store, pytest.raises(ReplayError):
         verify("one", store)
 
@@ -252,15 +251,7 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
     database: Path,
 ) -> None:
     run(database, config())
-    other = Problem(
-        **{
-            **{name: getattr(PROBLEM, name) for name in PROBLEM.__dataclass_fields__},
-            "id": "others",
-            "version": "others-1",
-            "entry": "answer",
-            "seeds": (),
-        }
-    )
+    other = dataclasses.replace(PROBLEM, id="others", version="others-1", entry="answer", seeds=())
     with Store.open(str(database)) as store:
         request = RunRequest(other, config().changed(run={"origin": "one"}))
         with pytest.raises(ProblemError, match=r"none of the \d best programs of run one .*\(error: "):
@@ -278,9 +269,8 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
 
 
 def test_the_commands_go_on_with_a_run_and_begin_with_a_checkpoint(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, command: shell.Shell
 ) -> None:
-    command = shell.Shell(capsys)
     common = ("--store", tmp_path / "runs.db", "--json")
     problem = "strings/phone-with-hyphens"
     first = command("evolve", problem, "--proposer", "random", "-n", "24", *common)

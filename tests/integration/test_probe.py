@@ -24,13 +24,7 @@ from evovpo.judging.measure import Measure, measure_programs
 from evovpo.problem.suites import SuiteEntry
 from evovpo.types import PolicyVersion, Problem, Program, PromptKind
 from trainer.loop.guard import FEWEST_PROBLEMS, GuardVerdict, Values, clearly_worse
-from trainer.loop.probe import (
-    ProbeResult,
-    cpu_seconds,
-    generated_problems,
-    probe,
-    root_prompts,
-)
+from trainer.loop.probe import ProbeResult, cpu_seconds, generated_problems, probe, root_prompts
 from trainer.loop.split import split_problems, split_suite
 from trainer.loop.worth import loop_verdict
 from trainer.reports.training import before_after_table

@@ -230,12 +230,10 @@ def test_equal_numbers_of_another_type_are_other_inputs_but_the_same_output(tmp_
     assert len(load_problem(by_example(tmp_path / "p", examples=same_output)).train) == 2
 
 
-@pytest.mark.parametrize("made", ["nothing", "file"])
-def test_what_is_no_folder_is_refused(tmp_path: Path, made: str) -> None:
-    path = tmp_path / "p"
-    if made == "file":
-        path.write_text("")
-    assert "expected a problem folder" in refusal(path)
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    assert "expected a problem folder" in refusal(tmp_path / "p")
+    (tmp_path / "p").touch()
+    assert "expected a problem folder" in refusal(tmp_path / "p")
 
 
 # ---------------------------------------------------------------- version
@@ -323,17 +321,15 @@ def test_a_path_is_found_as_a_folder_or_by_its_file(tmp_path: Path) -> None:
     assert resolve_problem(str(folder / "problem.toml")) == folder
 
 
-@pytest.mark.parametrize("name", ["words/lastword", "last-word", "elsewhere/last-word"])
 @pytest.mark.usefixtures("bundled")
-def test_an_unknown_name_is_refused_with_the_nearest_known_one(name: str) -> None:
-    with pytest.raises(ProblemError, match="did you mean 'words/last-word'"):
-        resolve_problem(name)
-
-
-@pytest.mark.usefixtures("bundled")
-def test_the_name_of_a_suite_is_no_problem() -> None:
+def test_an_unknown_name_is_refused_with_the_nearest_known_one_and_a_suite_is_no_problem() -> None:
+    for name in ("words/lastword", "last-word", "elsewhere/last-word"):
+        with pytest.raises(ProblemError, match="did you mean 'words/last-word'"):
+            resolve_problem(name)
     with pytest.raises(ProblemError, match="a suite of several"):
         resolve_problem("words")
+    with pytest.raises(ProblemError, match="did you mean 'words'"):
+        load_suite("word")
 
 
 def test_a_suite_is_read_in_order_by_file_folder_or_name(bundled: Path) -> None:
@@ -364,12 +360,6 @@ def test_a_bad_suite_is_refused(bundled: Path, old: str, new: str, fragment: str
         load_suite(file)
     assert fragment in str(caught.value)
     assert "suite.toml" in str(caught.value)
-
-
-@pytest.mark.usefixtures("bundled")
-def test_an_unknown_suite_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(ProblemError, match="did you mean 'words'"):
-        load_suite("word")
 
 
 def test_every_bundled_problem_loads() -> None:

@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
 from shell import Shell
 
 from evovpo.config import Config
@@ -71,11 +70,7 @@ def test_a_run_by_edits_tells_models_everything_and_replays(tmp_path: Path) -> N
         assert any(told in prompt.messages[-1].content for prompt in prompts), told
 
 
-def test_the_command_shows_what_a_run_would_ask(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    evovpo = Shell(capsys)
+def test_the_command_shows_what_a_run_would_ask(evovpo: Shell, tmp_path: Path) -> None:
     evovpo("new", "mine", "--kind", "score")
     written = evovpo("check", "--write-prompts", "templates")
     assert (written.code, len(list((tmp_path / "templates").iterdir()))) == (0, 15)

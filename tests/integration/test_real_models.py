@@ -73,10 +73,7 @@ def test_a_tokenizer_that_makes_nothing_of_a_prompt_is_an_error(tmp_path: Path) 
         complete(policy, domain, domain.prompts, Ask(2))
 
 
-def test_the_arguments_of_the_chat_template_are_those_of_the_training(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_arguments_of_the_chat_template_are_those_of_the_training(tmp_path: Path, evovpo: Shell) -> None:
     rows = write_jsonl(tmp_path / "rows.jsonl", list(map(toolrl, range(10))))
     answers = [str(toolrl(number)["reward_model"]["ground_truth"]).replace("\n", "") for number in range(10)]
     refuses = "{% if enable_thinking is not defined %}{{ raise_exception('thinks') }}{% endif %}"
@@ -91,14 +88,14 @@ def test_the_arguments_of_the_chat_template_are_those_of_the_training(
     found = train(asked)
     assert found.before is not None
     command = ["measure", "--domain=toolrl", f"--data={rows}", f"--model={folder}", "--k=1", "--json"]
-    assert "its chat template refused the prompt: thinks" in Shell(capsys)(*command).err
-    answer = Shell(capsys)(*command, "--template", "enable_thinking=false")
+    assert "its chat template refused the prompt: thinks" in evovpo(*command).err
+    answer = evovpo(*command, "--template", "enable_thinking=false")
     assert answer.code == 0, answer.err
 
 
 @pytest.mark.parametrize("name", ["maze", "maze-conflict", "strings"])
 def test_a_model_with_other_tokens_is_refused_where_answers_are_tokens(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tmp_path: Path, evovpo: Shell
 ) -> None:
     folder = write_tiny_folder(tmp_path / "model", "qwen2")
     with pytest.raises(ConfigError, match="needs the tokens of its own start model"):
@@ -108,7 +105,7 @@ def test_a_model_with_other_tokens_is_refused_where_answers_are_tokens(
         ("measure", "--domain", name, "--model", folder, "--prompts=1", "--k=1"),
         ("study", name, "--model", folder, "--out", out),
     ):
-        answer = Shell(capsys)(*command)
+        answer = evovpo(*command)
         assert answer.code == 2, answer.err
         assert f"the model {folder} has others" in answer.err
     assert not out.exists()

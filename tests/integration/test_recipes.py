@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 import shutil
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
@@ -80,10 +79,7 @@ def stand_ins(name: str, folder: Path) -> tuple[str, dict[str, str]]:
 @pytest.mark.slow
 @quiet
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_runs_from_public_rows_to_its_table(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_recipe_runs_from_public_rows_to_its_table(name: str, tmp_path: Path, evovpo: Shell) -> None:
     model, files = stand_ins(name, tmp_path)
     small: dict[str, Any] = {
         "steps": 2, "prompts": 2, "rollouts": 4, "ks": [1, 3], "seeds": 1, "accelerate": "",
@@ -93,7 +89,7 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
     changes = [part for key, value in small.items() for part in ("--set", f"{key}={json.dumps(value)}")]
     assert f"evovpo study paper/{name}" in in_table("reproduce.md").values()
     command = ("study", f"paper/{name}", "--model", model, "--set=test=3", *changes, "--out", "out")
-    done = Shell(capsys)(*command, "--json")
+    done = evovpo(*command, "--json")
     assert done.code == 0, done.err
     # Stopped after its first step, a training goes on to the same weights.
     arm = tmp_path / "out" / "vpo-0"
@@ -101,7 +97,7 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
     shutil.rmtree(arm / "checkpoint-2")
     (arm / "model.safetensors").unlink()
     write_json(arm / "training.json", {key: asked[key] for key in ("asked", "before")})
-    again = Shell(capsys)(*command, "--json")
+    again = evovpo(*command, "--json")
     assert "Going on from" in again.err
     assert again.json == done.json
     weights = load_file(arm / "model.safetensors")
@@ -113,13 +109,11 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
         assert row["minus_start"]["low"] <= row["minus_start"]["mean"] <= row["minus_start"]["high"]
         assert (row["minus_reference"] is None) == (row["arm"] == "grpo")
     assert max(row["mean"] for row in rows) > 0
-    shown = Shell(capsys)(*command, "--report-only")
+    shown = evovpo(*command, "--report-only")
     assert shown.code == 0
     assert "The paper reports" in (tmp_path / "out" / "report.md").read_text()
     # One of its trainings, by itself: the same, and so made before.
-    one = Shell(capsys)(
-        "train", "--config", "out/recipe.json", "--arm", "vpo-at-k", "--output", "out/vpo-at-k-0"
-    )
+    one = evovpo("train", "--config", "out/recipe.json", "--arm", "vpo-at-k", "--output", "out/vpo-at-k-0")
     assert one.code == 0, one.err
     assert "was made before" in one.err
     # Behind a server its answers earn what they are worth.
@@ -127,7 +121,7 @@ def test_a_recipe_runs_from_public_rows_to_its_table(
     data = ("--data", files["data"]) if files else ()
     words = right_answers(name)
     with numbered(lambda number: words[number % len(words)]) as url:
-        served = Shell(capsys)(
+        served = evovpo(
             "measure", "--domain", recipe.domain, *data, "--model=vpo", "--base-url", url, "--k=1,10",
             "--prompts=2", "--json",
         )  # fmt: skip
@@ -176,10 +170,7 @@ def test_data_other_than_the_recipe_names_are_refused(tmp_path: Path) -> None:
 
 @quiet
 @pytest.mark.slow
-def test_what_the_machine_lacks_is_said_before_anything_is_spent(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_what_the_machine_lacks_is_said_before_anything_is_spent(evovpo: Shell) -> None:
     if torch.accelerator.is_available() or find_spec("vllm"):
         pytest.skip("this machine has a GPU or vLLM")
     here, alone = ("--set", "settings.use_vllm=false"), ("--set", "accelerate=")
@@ -193,19 +184,16 @@ def test_what_the_machine_lacks_is_said_before_anything_is_spent(
         ((*here, *alone, "--arms=grpo,vop"), "unknown arm 'vop'; did you mean 'vpo'"),
         ((*here, *alone, "--processes=7"), "--processes: the file says this itself"),
     ):
-        done = Shell(capsys)("study", "paper/maze", *options)
+        done = evovpo("study", "paper/maze", *options)
         assert done.code == 2
         assert said in done.err
 
 
 @quiet
 @pytest.mark.slow
-def test_a_training_of_a_recipe_takes_options_in_the_place_of_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where: Callable[..., Any] = Shell(capsys)
-    assert "name one of grpo, max-at-k" in where("train", "--config", PAPER / "maze.toml").err
-    assert "--domain, or a recipe" in where("train").err
+def test_a_training_of_a_recipe_takes_options_in_the_place_of_its_own(evovpo: Shell) -> None:
+    assert "name one of grpo, max-at-k" in evovpo("train", "--config", PAPER / "maze.toml").err
+    assert "--domain, or a recipe" in evovpo("train").err
     recipe = read_recipe(PAPER / "maze.toml")
     asked = asked_of(recipe, "vpo", 3, "out", {"steps": 7, "settings": {"beta": 0.0}})
     assert (asked.steps, asked.seed, asked.objective, asked.answers_per_chain) == (7, 3, "vpo", 3)

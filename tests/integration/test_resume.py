@@ -1,5 +1,6 @@
 """Runs killed with `kill -9` and taken up again end as if nothing had happened; stored runs replay."""
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -9,13 +10,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import crashing_run
 import pytest
-from toy_runs import HARD, PROBLEM, SWAP, OneByOne, Shuffled, population, random_expressions, toy_script
+from sqlite_files import sql
+from toy_runs import HARD, PROBLEM, SWAP, OneByOne, population, random_expressions, told, toy_script
 
 from evovpo.config import Config, RunConfig, SandboxConfig, SearchConfig
 from evovpo.errors import ProblemError, ReplayError, StoreError
@@ -63,23 +65,9 @@ def rebuilt(database: Path, run: str = crashing_run.RUN) -> SearchState:
         return verify(run, store)[0]
 
 
-def what_happened(database: Path) -> list[object]:
-    """Return asks and tells of the run, without what a clock or a repeated execution may change."""
+def what_happened(database: Path) -> list[Prompt | Tell]:
     with Store.open(str(database), create=False) as store:
-        history = list(store.history(crashing_run.RUN))
-    return [
-        event
-        if isinstance(event, Prompt)
-        else (
-            event.prompt_id,
-            event.rollout and dataclasses.replace(event.rollout, seconds=0.0),
-            [
-                (j.candidate, j.evaluation and dataclasses.replace(j.evaluation, seconds=0.0))
-                for j in event.judged
-            ],
-        )
-        for event in history
-    ]
+        return told(store, crashing_run.RUN)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -128,7 +116,6 @@ def config(**changes: object) -> Config:
 
 
 def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> SearchState:
-    """Run to the end; return the live search."""
     live: list[SearchState] = []
 
     def keep(progress: Progress) -> None:
@@ -136,22 +123,6 @@ def run_through(store: Store, settings: Config, proposer: ScriptedProposer) -> S
 
     start(RunRequest(HARD, settings, run_id="live"), store, proposer, on_tell=keep)
     return live[0]
-
-
-@pytest.mark.parametrize("in_flight", [1, 4])
-def test_replaying_the_store_gives_the_live_population(tmp_path: Path, in_flight: int) -> None:
-    with Store.open(str(tmp_path / "run.db")) as store:
-        live = run_through(store, config(in_flight=in_flight), Shuffled(toy_script()))
-        replayed, events = verify("live", store)
-        history = list(store.history("live"))
-    assert events == len(history)
-    assert population(replayed) == population(live)
-    assert replayed.best == live.best
-    assert (replayed.proposed, replayed.joined, replayed.tells) == (live.proposed, live.joined, live.tells)
-    order = [event.prompt_id for event in history if isinstance(event, Tell)]
-    asked = [event.id for event in history if isinstance(event, Prompt)]
-    is_in_order = [asked.index(prompt) for prompt in order] == sorted(asked.index(prompt) for prompt in order)
-    assert is_in_order == (in_flight == 1)
 
 
 def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
@@ -245,13 +216,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database
 
 
-Change = Callable[[sqlite3.Connection], object]
-
-
-def sql(*statements: str) -> Change:
-    return lambda connection: [connection.execute(statement) for statement in statements]
-
-
 ONE = "SELECT id FROM candidates WHERE position = 6 AND slot = 1"
 LAST = "(SELECT max(position) FROM tells)"
 DROP_TELL = (
@@ -259,55 +223,55 @@ DROP_TELL = (
     "DELETE FROM candidates WHERE position = {0}",
     "DELETE FROM tells WHERE position = {0}",
 )
-CHANGES: dict[str, Change] = {
-    "a message": sql("UPDATE prompts SET messages = replace(messages, 'm3', 'm2') WHERE sequence = 4"),
-    "the message of the last ask": sql(
+CHANGES: dict[str, list[str]] = {
+    "a message": ["UPDATE prompts SET messages = replace(messages, 'm3', 'm2') WHERE sequence = 4"],
+    "the message of the last ask": [
         "UPDATE prompts SET messages = replace(messages, 'ex', 'xe') WHERE sequence ="
         " (SELECT max(sequence) FROM prompts WHERE kind <> 'join')"
-    ),
-    "the seed of an ask": sql("UPDATE prompts SET seed = '1' WHERE sequence = 5"),
-    "the island of an ask": sql("UPDATE prompts SET island = 1 - island WHERE sequence = 5"),
-    "a parent": sql("DELETE FROM prompt_parents WHERE role = 'parent'"),
-    "an ask without its tells": sql("DELETE FROM prompts WHERE sequence = 4"),
-    "the proposals of a join": sql(
+    ],
+    "the seed of an ask": ["UPDATE prompts SET seed = '1' WHERE sequence = 5"],
+    "the island of an ask": ["UPDATE prompts SET island = 1 - island WHERE sequence = 5"],
+    "a parent": ["DELETE FROM prompt_parents WHERE role = 'parent'"],
+    "an ask without its tells": ["DELETE FROM prompts WHERE sequence = 4"],
+    "the proposals of a join": [
         "UPDATE prompts SET proposals = replace(proposals, 'else', 'else ') WHERE kind = 'join'"
-    ),
-    "a tell": sql("DELETE FROM tells WHERE position = 9"),
-    "a tell with its candidates": sql(*(statement.format(9) for statement in DROP_TELL)),
-    "the last tell with its candidates": sql(*(statement.format(LAST) for statement in DROP_TELL)),
-    "tells that follow renumbered": sql(
+    ],
+    "a tell": ["DELETE FROM tells WHERE position = 9"],
+    "a tell with its candidates": [*(statement.format(9) for statement in DROP_TELL)],
+    "the last tell with its candidates": [*(statement.format(LAST) for statement in DROP_TELL)],
+    "tells that follow renumbered": [
         *(statement.format(9) for statement in DROP_TELL),
         "UPDATE candidates SET position = position - 1 WHERE position > 9",
         "UPDATE tells SET position = position - 1 WHERE position > 9",
-    ),
-    "two tells in the other order": sql(
+    ],
+    "two tells in the other order": [
         *(f"UPDATE {table} SET position = -1 WHERE position = 7" for table in ("tells", "candidates")),
         *(f"UPDATE {table} SET position = 7 WHERE position = 20" for table in ("tells", "candidates")),
         *(f"UPDATE {table} SET position = 20 WHERE position = -1" for table in ("tells", "candidates")),
-    ),
-    "a candidate": sql(
+    ],
+    "a candidate": [
         f"DELETE FROM candidate_parents WHERE candidate_id = ({ONE})",
         f"DELETE FROM candidates WHERE id = ({ONE})",
-    ),
-    "a reward": sql("UPDATE rewards SET value = 1 - value WHERE objective = 7"),
-    "the reward of the last program": sql(
+    ],
+    "a reward": ["UPDATE rewards SET value = 1 - value WHERE objective = 7"],
+    "the reward of the last program": [
         "UPDATE rewards SET value = 0.5 WHERE objective = 0 AND evaluation_id = (SELECT evaluation_id"
         " FROM candidates WHERE evaluation_id IS NOT NULL ORDER BY position DESC LIMIT 1)"
-    ),
-    "a reward out of range": sql("UPDATE rewards SET value = 7 WHERE objective = 0"),
-    "a missing reward": sql("DELETE FROM rewards WHERE objective = 3"),
-    "an output": sql("UPDATE evaluations SET outputs = '[1]' WHERE outputs IS NOT NULL"),
-    "a status": sql("UPDATE evaluations SET status = 'timeout' WHERE status = 'error'"),
-    "a completion": sql("UPDATE rollouts SET text = replace(text, 'x0', 'x1') WHERE rollout_index = 0"),
-    "a program": sql("UPDATE programs SET source = replace(source, 'name.', 'name .')"),
-    "what became of a slot": sql(
+    ],
+    "a reward out of range": ["UPDATE rewards SET value = 7 WHERE objective = 0"],
+    "a missing reward": ["DELETE FROM rewards WHERE objective = 3"],
+    "an output": ["UPDATE evaluations SET outputs = '[1]' WHERE outputs IS NOT NULL"],
+    "a status": ["UPDATE evaluations SET status = 'timeout' WHERE status = 'error'"],
+    "a completion": ["UPDATE rollouts SET text = replace(text, 'x0', 'x1') WHERE rollout_index = 0"],
+    "a program": ["UPDATE programs SET source = replace(source, 'name.', 'name .')"],
+    "what became of a slot": [
         "UPDATE candidates SET parse_status = 'duplicate' WHERE parse_status = 'parsed' AND position ="
         " (SELECT max(position) FROM candidates WHERE parse_status = 'parsed')"
-    ),
-    "the span of a candidate": sql("UPDATE candidates SET token_start = 0, token_end = 1 WHERE position = 9"),
-    "the budget": sql("UPDATE runs SET evaluations = evaluations + 12"),
-    "the seed of the run": sql("UPDATE runs SET seed = '99'"),
-    "how it ended": sql("UPDATE run_events SET status = 'solved' WHERE status = 'exhausted'"),
+    ],
+    "the span of a candidate": ["UPDATE candidates SET token_start = 0, token_end = 1 WHERE position = 9"],
+    "the budget": ["UPDATE runs SET evaluations = evaluations + 12"],
+    "the seed of the run": ["UPDATE runs SET seed = '99'"],
+    "how it ended": ["UPDATE run_events SET status = 'solved' WHERE status = 'exhausted'"],
 }
 
 
@@ -315,24 +279,18 @@ CHANGES: dict[str, Change] = {
 def test_verifying_notices_a_change_of(what: str, finished: Path, tmp_path: Path) -> None:
     database = tmp_path / "run.db"
     shutil.copy(finished, database)
-    with sqlite3.connect(database) as connection:
-        before = connection.total_changes
-        CHANGES[what](connection)
-        assert connection.total_changes > before
-    connection.close()
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        for statement in CHANGES[what]:
+            connection.execute(statement)
+        assert connection.total_changes > 0
     with Store.open(str(database), create=False) as store, pytest.raises((ReplayError, StoreError)):
         verify("live", store)
 
 
 def test_verifying_leaves_the_store_as_it_was(finished: Path) -> None:
     def rows() -> list[list[object]]:
-        with sqlite3.connect(finished) as connection:
-            names = [
-                row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-            ]
-            found: list[list[object]] = [list(connection.execute(f"SELECT * FROM {name}")) for name in names]
-        connection.close()
-        return found
+        names = sql(finished, "SELECT name FROM sqlite_master WHERE type = 'table'")
+        return [sql(finished, f"SELECT * FROM {name}") for (name,) in names]
 
     before = rows()
     rebuilt(finished, "live")

@@ -1,12 +1,12 @@
 """Runs taken up from a snapshot and the rows after it: as if replayed in full, or replayed in full."""
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from sqlite_files import sql
 from toy_runs import CONFIG, HARD, PROBLEM, Loop, random_writer
 
 from evovpo.config import Config
@@ -128,8 +128,7 @@ def test_a_snapshot_that_cannot_be_used_is_ignored_with_one_line(
 ) -> None:
     loop.steps(12)
     loop.store.keep_snapshot(snapshot_of(loop.search))
-    with sqlite3.connect(tmp_path / "run.db") as database:
-        database.execute(change)
+    sql(tmp_path / "run.db", change)
     assert_goes_on_alike(loop, 12 + loop.search.tells, caplog)
     assert [said in message and "all its rows are replayed" in message for message in caplog.messages] == (
         [True] if said else []
@@ -215,8 +214,7 @@ def test_kept_figures_that_cannot_be_used_are_counted_anew(loop: Stored, tmp_pat
     loop.steps(8)
     loop.store.keep_summary("one")
     loop.steps(4)
-    with sqlite3.connect(tmp_path / "run.db") as database:
-        database.execute(change)
+    sql(tmp_path / "run.db", change)
     assert loop.store.run_summary("one") == loop.store.run_summary("one", from_rows=True)
     loop.store.keep_summary("one")
     assert loop.store.run_summary("one") == loop.store.run_summary("one", from_rows=True)

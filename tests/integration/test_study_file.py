@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from shell import Shell
-from sqlalchemy import create_engine, text
+from sqlite_files import sql
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.errors import ConfigError, EvovpoError, PolicyError
@@ -69,7 +69,6 @@ strategies = ["iid"]
 
 
 def study_of(folder: Path, content: str = FILE) -> Study:
-    """Write a study file and return what it says."""
     path = folder / "study.toml"
     path.write_text(content)
     return read_study(path, runs=True)
@@ -132,10 +131,6 @@ def test_what_does_not_fit_together_is_refused(tmp_path: Path, old: str, new: st
         study_of(tmp_path, FILE.replace('strategies = ["iid"]', "").replace(old, new, 1))
 
 
-def test_test_tasks_are_searched_where_a_file_says_how_often(tmp_path: Path) -> None:
-    assert read_bundled("maze", tmp_path, {"test.evaluations": 8}).resolved()["test"]["evaluations"] == 8
-
-
 def test_a_missing_start_model_is_refused_unless_only_the_report_is_wanted(tmp_path: Path) -> None:
     content = FILE.replace('name = "small"', 'name = "small"\nstart = "nowhere"')
     with pytest.raises(ConfigError, match=r"nowhere: expected a model folder"):
@@ -165,10 +160,7 @@ def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: 
     work.mkdir()
     url = f"sqlite:///{work / 'study.db'}"
     Store.open(url, create=True).close()
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    engine.dispose()
+    sql(work / "study.db", "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(EvovpoError, match="9999"):
         check(study, work)
     (tmp_path / "study.toml").write_text(FILE.replace("evaluations = 36", "evaluations = 36.5"))
@@ -341,38 +333,7 @@ def test_unlocked_counts_as_many_seeds_of_both(tmp_path: Path) -> None:
     assert found.interval.low <= 2 <= found.interval.high
 
 
-@pytest.mark.slow
-def test_the_report_has_every_arm_and_numbers_of_the_json(tmp_path: Path) -> None:
-    study, export = small_export(tmp_path)
-    results = StudyResults(study, export)
-    found = report_json(results)
-    assert json.loads(json.dumps(found)) == found
-    arms: Any = found["arms"]
-    for name in ("start", "grpo"):
-        arm = arms[name]
-        assert arm["seeds"] == 2
-        for value in (arm["solved_by_search"], *arm["best_at_k"].values(), *arm["pass_at_k"].values()):
-            assert value["low"] <= value["value"] <= value["high"]
-    assert arms["start"]["unlocked"]["value"] == 6
-    assert arms["grpo"]["unlocked"]["value"] == 0
-    markdown = report_markdown(results)
-    assert markdown.splitlines()[2] == "Primary figure, fixed beforehand: problems solved, vpo minus grpo."
-    assert f"{arms['start']['solved_by_search']['value']:.1f} [" in markdown
-    _, files = write_report(results)
-    assert {file.name for file in files} == {
-        "report.md", "results.json", "best-at-k.png", "pass-at-k.png", "solved-by-budget.png"
-    }  # fmt: skip
-    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files if file.suffix == ".png")
-
-
 # ---------------------------------------------------------------- a whole study
-
-
-@pytest.fixture
-def evovpo(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A shell in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return Shell(capsys)
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:

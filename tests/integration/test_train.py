@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from shell import Shell
-from tiny_models import load_folder, write_tiny_folder
+from tiny_models import OWN_DOMAIN, load_folder, write_tiny_folder
 
 pytest.importorskip("trl")
 
@@ -24,20 +24,12 @@ from trainer.domains.training import TrainingRequest, checked_settings, train
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
-DOMAIN = """
-COMPONENTS = ("vowels", "short")
-MAX_TOKENS = 6
-
-def reward_vectors(completions, **columns):
-    return [[[sum(map(text.count, "aeiou")) / 6, 1 / (1 + len(text))]] for text in completions]
-"""
-
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A model folder, a domain of one's own, and ten rows for it."""
     folder = tmp_path_factory.mktemp("parts")
-    (folder / "own.py").write_text(DOMAIN)
+    (folder / "own.py").write_text(OWN_DOMAIN)
     rows = [{"prompt": "abcdefghij"[: place % 4 + 1], "shape": {str(place): [place]}} for place in range(10)]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     model = write_tiny_folder(folder / "model")
@@ -60,13 +52,12 @@ def is_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> boo
 
 
 def test_the_command_prints_one_line_of_json_and_leaves_a_model_that_searches_take(
-    parts: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    parts: dict[str, str], tmp_path: Path, evovpo: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     command = ["train", *(f"--{name}={value}" for name, value in parts.items()), "--output=out", "--json"]
     command += ["--steps=2", "--prompts=2", "--rollouts=4", "--k=1,2", "--set=k=2"]
     command += ["--set=report_to=tensorboard"]
-    answer = Shell(capsys)(*command)
+    answer = evovpo(*command)
     assert answer.code == 0, answer.err
     assert answer.out.count("\n") == 1
     found = answer.json
@@ -79,10 +70,10 @@ def test_the_command_prints_one_line_of_json_and_leaves_a_model_that_searches_ta
     policy = load_local_policy(PolicyVersion(0, None, "out"))
     assert policy.end_ids == (2,)
     assert not is_same(weights(Path("out")), weights(Path(parts["model"])))
-    again = Shell(capsys)(*command)
+    again = evovpo(*command)
     assert again.json == found
     assert "was made before" in again.err
-    other = Shell(capsys)(*command, "--steps=3")
+    other = evovpo(*command, "--steps=3")
     assert other.code == 2
     assert "holds a training with steps 2; ask for the same" in other.err
 
@@ -146,16 +137,14 @@ def test_two_processes_take_the_step_of_one_and_train_together(parts: dict[str, 
 
 
 def test_a_dry_run_shows_what_would_be_trained_on_and_writes_nothing(
-    parts: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    parts: dict[str, str], tmp_path: Path, evovpo: Shell
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "80")
     command = ["train", *(f"--{name}={value}" for name, value in parts.items()), "--dry-run", "--rollouts=4"]
-    answer = Shell(capsys)(*command, "--set", "k=2", "--steps=10")
+    answer = evovpo(*command, "--set", "k=2", "--steps=10")
     assert answer.code == 0, answer.err
     assert answer.out.count("reward vowels ") == 3
     assert "VPO here: " in answer.out
-    found = Shell(capsys)(*command, "--set", "k=2", "--steps=10", "--json").json
+    found = evovpo(*command, "--set", "k=2", "--steps=10", "--json").json
     assert len(found["samples"]) == 3
     assert found["verdict"] in ("worth it", "worth it after changes", "not worth it")
     assert 10 * 8 * 4 <= found["tokens"] <= found["most_tokens"] == 10 * 8 * 4 * 6
@@ -163,7 +152,7 @@ def test_a_dry_run_shows_what_would_be_trained_on_and_writes_nothing(
     assert found["parameters"] == sum(one.numel() for one in start.parameters())
     assert found["memory_bytes"] > 20 * found["parameters"]
     shorter = (*command, "--set", "k=2", "--steps=10", "--set", "max_completion_length=2", "--json")
-    short = Shell(capsys)(*shorter).json
+    short = evovpo(*shorter).json
     assert short["tokens"] <= short["most_tokens"] == 10 * 8 * 4 * 2
     assert short["memory_bytes"] < found["memory_bytes"]
     assert not list(tmp_path.iterdir())

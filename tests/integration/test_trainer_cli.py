@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from logged_runs import without_logprobs, write_run
+from logged_runs import write_run
 from shell import Shell
 from tiny_models import write_tiny_folder
 
@@ -124,18 +124,14 @@ def test_settings_come_from_a_file_and_from_the_command_line(evovpo: Shell, tmp_
         (("retrain", "latest", "--store", "other.db"), "there is no such store"),
         (("retrain", "latest", "--server", "http://127.0.0.1:1/v1"), "expected MODEL@URL"),
         (("retrain", "latest", "--policies", "runs.txt"), "cannot be used"),
-        (("retrain", "bare"), "2 no log-probabilities"),
         (("rollback",), "nothing to roll back"),
         (("policies", "--store", "other.db"), "there is no such store"),
     ],
 )
 def test_bad_input_is_one_message_on_standard_error_and_code_2(
-    evovpo: Shell, tmp_path: Path, model: Path, arguments: Sequence[str], words: str
+    evovpo: Shell, tmp_path: Path, arguments: Sequence[str], words: str
 ) -> None:
     (tmp_path / "runs.txt").touch()
-    if "bare" in arguments:
-        with Store.open() as store:
-            write_run(store, model, "bare", groups=2, edit=without_logprobs)
     answer = evovpo(*arguments)
     assert (answer.code, answer.out) == (2, "")
     assert answer.err.count("error: ") == 1

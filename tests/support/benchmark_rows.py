@@ -96,6 +96,5 @@ def livecodebench(number: int) -> dict[str, Any]:
 
 
 def write_jsonl(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write JSON Lines and return the path."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path

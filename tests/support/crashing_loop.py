@@ -29,7 +29,6 @@ ROUNDS = 2
 
 
 def make_loop(store: Store) -> Loop:
-    """Return a small loop over two problems."""
     names = ("strings/amount-with-currency", "strings/article-name", "strings/city-with-postcode")
     problems = [load_problem(resolve_problem(name)) for name in names]
     search = Config(

@@ -68,7 +68,6 @@ def work(database: str, acknowledged: Path, last: int | None) -> int:
 
 
 def main() -> None:
-    """Run the processes one after the other."""
     database, acknowledged, ticks = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
     print(json.dumps(killed_at(ticks, lambda last: work(database, acknowledged, last))))
 

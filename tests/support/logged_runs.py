@@ -111,7 +111,6 @@ def write_run(
 
 
 def judged(rollout: Rollout, completion: Completion, answers: int, judge: Judge) -> Tell:
-    """Return the reply with a judgement of each answer."""
     tokens = completion.token_ids
     edges = [round(len(tokens) * part / answers) for part in range(answers + 1)]
     slots = []

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from openevolve.config import EvaluatorConfig
 from openevolve.evaluator import Evaluator
-from openevolve_problems import PROGRAM, loading, numbered
+from openevolve_problems import PROGRAM, SHAPES, loading, numbered
 from shell import Shell
 
 from evovpo.runs.replay import verify
@@ -46,21 +46,7 @@ database:
   feature_bins: 5
 """
     },
-    "cascade": loading(
-        """
-def evaluate_stage1(program_path):
-    value = _load(program_path).guess()
-    return {"runs": 1.0, "combined_score": value / 4}
-
-def evaluate_stage2(program_path):
-    value = _load(program_path).guess()
-    return {"eval_time": value, "combined_score": 4 - abs(value - 3.25)}
-
-def evaluate(program_path):
-    return evaluate_stage2(program_path)
-"""
-    )
-    | {"config.yaml": "evaluator: {cascade_evaluation: true, cascade_thresholds: [0.5]}\n"},
+    "cascade": SHAPES["cascade"],
     # No combined_score: OpenEvolve ranks by the mean of what is no feature dimension.
     "mean": loading(
         """

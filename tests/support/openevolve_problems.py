@@ -125,7 +125,6 @@ def evaluate(program_path):
 
 
 def write_project(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write the files of a project and return its folder."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -72,13 +72,11 @@ class PlainFormat:
         return (Message("user", repr((str(request.kind), shown, *told))),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True in the roles that were given."""
         return role in self._shows
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the lines."""
         lines = rollout.text.split("\n")[:answers]
         found = [
             Answer(line, None, None, "it is bad" if line.startswith("bad!") else "")
@@ -125,7 +123,6 @@ class PlainLoop:
 
     @property
     def requests(self) -> list[PromptRequest]:
-        """What the prompts were made of, in order."""
         return self.format.requests
 
     def ask(self) -> Prompt:
@@ -139,7 +136,6 @@ class PlainLoop:
         return prompt
 
     def tell(self, prompt: Prompt, text: str, index: int = 0) -> list[Insertion]:
-        """Tell one completion."""
         rollout = text_rollout(prompt, index, text, Sampling())
         return self._apply(judged(self.search, prompt, rollout, judge))
 
@@ -174,7 +170,6 @@ class PlainLoop:
 
     @property
     def tells(self) -> list[Tell]:
-        """The tells so far."""
         return [event for event in self.history if isinstance(event, Tell)]
 
     def parents(self, prompt: Prompt) -> list[tuple[str, ParentRole]]:

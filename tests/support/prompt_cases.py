@@ -82,7 +82,6 @@ TEXT = dataclasses.replace(
 
 
 def rollout(text: str, finish_reason: str = "stop") -> Rollout:
-    """Return a completion without tokens."""
     return Rollout("r", "p", 0, 0, text, None, None, None, Sampling(), finish_reason, 0.0)
 
 
@@ -94,7 +93,6 @@ def judged(
     outputs: tuple[Json, ...] | None = None,
     metrics: tuple[tuple[str, Json], ...] | None = None,
 ) -> ShownProgram:
-    """Return a judged program."""
     program = Program(source)
     return ShownProgram(
         program,

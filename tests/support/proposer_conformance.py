@@ -24,7 +24,6 @@ T = TypeVar("T")
 def make_prompt(
     sequence: int = 0, *, text: str = "write f(x)\n", rollouts: int = 4, seed: int = 11
 ) -> Prompt:
-    """Return ticket number `sequence` of a run."""
     return Prompt(
         id=f"prompt{sequence}",
         run_id="run",
@@ -56,7 +55,6 @@ def run_with(make_proposer: MakeProposer, use: Callable[[Proposer], Coroutine[An
 def replies(
     make_proposer: MakeProposer, prompt: Prompt, indices: Sequence[int], sampling: Sampling = SAMPLING
 ) -> list[Rollout]:
-    """Return the replies of a new proposer."""
     return run_with(make_proposer, lambda proposer: proposer.propose(prompt, indices, sampling))
 
 

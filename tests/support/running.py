@@ -16,7 +16,6 @@ LONG = 300
 
 
 def wait_until(is_so: Callable[[], object], message: str = "") -> None:
-    """Wait until something is so."""
     end = time.monotonic() + LONG
     while not is_so():
         assert time.monotonic() < end, message

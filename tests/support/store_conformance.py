@@ -164,7 +164,6 @@ def make_rollout(prompt: Prompt, index: int, *, policy: int = 0) -> Rollout:
 def judge(
     source: str, rewards: Sequence[float] | None = (1.0, 0.5, 0.0), status: Status = Status.OK
 ) -> Evaluation:
-    """Return an evaluation of a program on the problem."""
     return Evaluation(
         program_id=content_id(source),
         problem_version="v1",
@@ -327,7 +326,6 @@ def told(
 
 
 def row_count(store: Store, table: str) -> int:
-    """Return how many rows a table has."""
     (row,) = store.query(f"SELECT count(*) AS n FROM {table}")
     return int(row["n"])
 
@@ -476,16 +474,7 @@ def test_history_of_an_unknown_run_is_a_store_error(store: Store) -> None:
         store.history("run-z")
 
 
-def test_telling_twice_changes_nothing(store: Store) -> None:
-    history = told(store, [("return 1", judge("return 1"))])
-    tell, other = history[1], make_tell(make_prompt(0), 0, [("return 2", judge("return 2"))])
-    assert isinstance(tell, Tell)
-    assert store.add_tell("run-a", tell, 0) is False
-    assert store.add_tell("run-a", other, 1) is False
-    assert list(store.history("run-a")) == history
-
-
-def test_a_group_is_told_as_a_whole_or_not_at_all(store: Store) -> None:
+def test_a_group_is_told_once_and_as_a_whole_or_not_at_all(store: Store) -> None:
     prompt = make_prompt(0, rollouts=4)
     tells = [make_tell(prompt, index, [(f"return {index}", judge(f"return {index}"))]) for index in range(4)]
     store.add_prompt(prompt)
@@ -495,15 +484,18 @@ def test_a_group_is_told_as_a_whole_or_not_at_all(store: Store) -> None:
     assert list(store.history("run-a")) == [prompt]
     assert store.add_tells("run-a", tells[:2], 0) == [True, True]
     assert store.add_tells("run-a", tells, 2) == [False, False, True, True]
+    assert store.add_tell("run-a", make_tell(prompt, 0, [("other", judge("other"))]), 4) is False
     assert list(store.history("run-a")) == [prompt, *tells]
 
 
-def test_a_program_twice_in_a_group_has_one_evaluation(store: Store) -> None:
+def test_a_program_twice_in_a_group_has_one_evaluation_however_long_it_took(store: Store) -> None:
     prompt = make_prompt(0, rollouts=4)
     tells = [make_tell(prompt, index, [("return 1", judge("return 1"))]) for index in range(2)]
     append(store, "run-a", [prompt])
     store.add_tells("run-a", tells, 0)
     assert list(store.history("run-a")) == [prompt, *tells]
+    slower = replace(judge("return 1"), seconds=9.0)
+    store.add_tell("run-a", make_tell(prompt, 2, [("return 1", slower)]), 2)
     assert row_count(store, "evaluations") == 1
 
 
@@ -599,12 +591,6 @@ def test_the_first_evaluation_of_a_program_is_kept_and_replay_sees_what_was_told
     assert list(store.history("run-a")) == history
 
 
-def test_an_evaluation_that_differs_only_in_seconds_is_stored_once(store: Store) -> None:
-    slower = replace(judge("return 1"), seconds=9.0)
-    told(store, [("return 1", judge("return 1"))], [("return 1", slower)])
-    assert row_count(store, "evaluations") == 1
-
-
 def test_a_sandbox_error_is_not_a_known_evaluation_and_does_not_block_one(store: Store) -> None:
     prompt = make_prompt(0)
     fault, good = judge("return 1", None, Status.SANDBOX_ERROR), judge("return 1")
@@ -621,22 +607,18 @@ def test_a_sandbox_error_is_not_a_known_evaluation_and_does_not_block_one(store:
 RAW: tuple[tuple[str, Json], ...] = (("sum", 1e300), ("nan", "nan"), ("tags", ["a", {"k": None}]))
 
 
-def test_raw_metrics_and_trust_come_back_as_they_were_in_order(store: Store) -> None:
-    raw = replace(judge("return 1"), metrics=RAW, trust=Trust.LOW)
-    history = told(store, [("return 1", raw)], [("return 2", judge("return 2"))])
-    assert list(store.history("run-a")) == history
-    assert store.known_evaluation("v1", content_id("return 1")) == raw
-
-
-def test_judgements_that_differ_in_metrics_or_trust_alone_are_two(store: Store) -> None:
+def test_judgements_that_differ_in_metrics_or_trust_alone_are_two_and_come_back_as_they_were(
+    store: Store,
+) -> None:
     kinds = [
-        judge("return 1"),
+        replace(judge("return 1"), metrics=RAW, trust=Trust.LOW),
         replace(judge("return 1"), metrics=RAW),
         replace(judge("return 1"), metrics=RAW[::-1]),
         replace(judge("return 1"), trust=Trust.LOW),
     ]
     history = told(store, *([("return 1", kind)] for kind in kinds), rollouts=4)
     assert list(store.history("run-a")) == history
+    assert store.known_evaluation("v1", content_id("return 1")) == kinds[0]
     assert row_count(store, "evaluations") == 4
 
 
@@ -644,7 +626,6 @@ def test_judgements_that_differ_in_metrics_or_trust_alone_are_two(store: Store) 
 
 
 def make_call(attempt: int = 1, outcome: CallOutcome = CallOutcome.OK, **fields: Any) -> Call:
-    """Return a request for prompt 0 of the run."""
     values: dict[str, Any] = {
         "model": "large",
         "reason": "" if outcome is CallOutcome.OK else "http 500 " + NASTY,
@@ -687,7 +668,6 @@ def test_a_call_for_what_is_not_stored_is_a_store_error(store: Store, field: str
 
 
 def only(groups: Iterator[Group]) -> Group:
-    """Return the one group there is."""
     (group,) = groups
     return group
 
@@ -771,15 +751,11 @@ def test_groups_come_in_the_order_of_completion_and_none_is_lost_after_one(store
     first, second, third = prompts = [make_prompt(number, rollouts=1) for number in range(3)]
     append(store, "run-a", [*prompts, make_tell(second, 0, []), make_tell(third, 0, [])])
     assert [group.prompt.id for group in store.groups("run-a")] == [second.id, third.id]
+    with pytest.raises(StoreError, match="not a complete group"):
+        list(store.groups("run-a", after=first.id))
     append(store, "run-a", [make_tell(first, 0, [])], tells_before=2)
     assert [group.prompt.id for group in store.groups("run-a", after=third.id)] == [first.id]
     assert [group.prompt.id for group in store.groups("run-a", after=first.id)] == []
-
-
-def test_groups_after_a_prompt_that_is_no_complete_group_is_a_store_error(store: Store) -> None:
-    store.add_prompt(make_prompt(0))
-    with pytest.raises(StoreError, match="not a complete group"):
-        list(store.groups("run-a", after=make_prompt(0).id))
 
 
 def test_more_groups_than_one_page_all_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -792,23 +768,18 @@ def test_more_groups_than_one_page_all_come(store: Store, monkeypatch: pytest.Mo
 # Policy versions
 
 
-def test_policy_versions_come_back_in_order(store: Store) -> None:
+def test_policy_versions_come_back_in_order_and_each_keeps_its_number(store: Store) -> None:
+    with pytest.raises(StoreError, match="no policy version 1; it has none"):
+        store.policy_version(1)
     start = PolicyVersion(0, None, "built-in")
     trained = PolicyVersion(1, 0, "/policies/1", "run-a-p7", "abc", (("kl", 0.25), ("reward", 0.1)))
     assert store.add_policy_version(trained)
     assert store.add_policy_version(start)
     assert store.policy_versions() == [start, trained]
     assert store.policy_version(1) == trained
-
-
-def test_a_policy_version_is_added_once_and_keeps_its_number(store: Store) -> None:
-    with pytest.raises(StoreError, match="no policy version 1; it has none"):
-        store.policy_version(1)
-    version = PolicyVersion(3, None, "a")
-    assert store.add_policy_version(version) is True
-    assert store.add_policy_version(version) is False
-    with pytest.raises(StoreError, match="taken by a; take the next number, 4"):
-        store.add_policy_version(PolicyVersion(3, None, "b"))
+    assert store.add_policy_version(start) is False
+    with pytest.raises(StoreError, match="taken by built-in; take the next number, 2"):
+        store.add_policy_version(PolicyVersion(0, None, "other"))
 
 
 # Policy events
@@ -869,7 +840,7 @@ def test_an_event_names_the_training_that_it_ended(store: Store) -> None:
 # Trainings
 
 
-def test_a_training_comes_back_equal(store: Store) -> None:
+def test_a_training_comes_back_equal_and_another_under_its_id_is_refused(store: Store) -> None:
     append(store, "run-a", [make_prompt(0), make_prompt(1)])
     store.add_run(replace(RUN, id="run-b"))
     store.add_policy_version(START)
@@ -884,15 +855,8 @@ def test_a_training_comes_back_equal(store: Store) -> None:
     assert store.trainings() == []
     assert store.add_training(TRAINING)
     assert store.add_training(two_runs)
-    assert store.trainings() == [TRAINING, two_runs]
-
-
-def test_adding_a_training_twice_changes_nothing_and_another_under_its_id_is_refused(store: Store) -> None:
-    append(store, "run-a", [make_prompt(0), make_prompt(1)])
-    store.add_policy_version(START)
-    assert store.add_training(TRAINING) is True
     assert store.add_training(replace(TRAINING, created_at="later")) is False
-    assert store.trainings() == [TRAINING]
+    assert store.trainings() == [TRAINING, two_runs]
     with pytest.raises(StoreError, match="training-a is stored with other content"):
         store.add_training(replace(TRAINING, through=("run-a-p0",)))
 
@@ -910,7 +874,6 @@ def test_a_training_needs_its_start_version_and_its_runs(store: Store) -> None:
 
 
 def trained(store: Store) -> Store:
-    """Return the store, with a training in it."""
     append(store, "run-a", [make_prompt(0), make_prompt(1)])
     store.add_policy_version(START)
     store.add_training(TRAINING)

@@ -19,6 +19,14 @@ PAD_ID, UNKNOWN_ID, END_ID = 0, 1, 2
 VOCABULARY = {token: i for i, token in enumerate(["<pad>", "<unk>", "<end>", *CHARACTERS])}
 CONTEXT = 96
 
+OWN_DOMAIN = """
+COMPONENTS = ("vowels", "short")
+MAX_TOKENS = 6
+
+def reward_vectors(completions, **columns):
+    return [[[sum(map(text.count, "aeiou")) / 6, 1 / (1 + len(text))]] for text in completions]
+"""
+
 _COMMON: dict[str, Any] = {
     "vocab_size": len(VOCABULARY),
     "hidden_size": 48,

@@ -94,7 +94,6 @@ def hashed_rewards(text: str, count: int) -> Rewards:
 
 
 def member(text: str, rewards: Sequence[float], order: int = 0) -> Member:
-    """Return a population member with the given source."""
     return Member(content_id(text), text, tuple(map(float, rewards)), order)
 
 
@@ -167,7 +166,6 @@ class Loop:
         return True
 
     def run(self, write: Callable[[Prompt, int], Sequence[str]]) -> None:
-        """Step until the budget is used."""
         while self.step(write):
             pass
 
@@ -199,7 +197,6 @@ class Shuffled(ScriptedProposer):
     """Replies after an irregular number of turns, so that groups come back in another order."""
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Wait, then reply."""
         for _ in range(Random(prompt.seed).randrange(40)):
             await asyncio.sleep(0)
         return await super().propose(prompt, indices, sampling)
@@ -218,13 +215,26 @@ def population(search: SearchState) -> object:
     ]
 
 
+def told(store: Store, run: str) -> list[Prompt | Tell]:
+    """Return the history of a run without what differs from one machine or schedule to the next."""
+    events: list[Prompt | Tell] = []
+    for event in store.history(run):
+        if isinstance(event, Tell):
+            rollout = event.rollout and dataclasses.replace(event.rollout, seconds=0.0)
+            judged = []
+            for one in event.judged:
+                found = one.evaluation and dataclasses.replace(one.evaluation, seconds=0.0)
+                judged.append(dataclasses.replace(one, executed=False, evaluation=found))
+            event = Tell(event.prompt_id, rollout, tuple(judged))
+        events.append(event)
+    return events
+
+
 class OneByOne(Store):
     """Stores each reply of a group in a transaction of its own, so that a group can be cut off in between."""
 
     def add_tells(self, run_id: str, tells: Sequence[Tell], order: int) -> list[bool]:
-        """Store the tells one after the other."""
         return [self.add_tell(run_id, tell, position) for position, tell in enumerate(tells, order)]
 
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-        """Store one tell."""
         return super().add_tells(run_id, [tell], order)[0]
