@@ -410,9 +410,9 @@ def test_an_evaluator_may_be_a_function_and_its_metrics_come_back(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     own = "PI - PI + _near(_load(program_path).guess()) if os else max("
-    write_project(tmp_path, {"judging.py": MANY + ONE_SCORE.replace("max(", own)})
+    write_project(tmp_path, {"own_evaluator.py": MANY + ONE_SCORE.replace("max(", own)})
     monkeypatch.syspath_prepend(str(tmp_path))
-    function = importlib.import_module("judging").evaluate
+    function = importlib.import_module("own_evaluator").evaluate
     found = evovpo.evolve(
         evaluator=function,
         initial_program=PROGRAM,
