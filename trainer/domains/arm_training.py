@@ -62,10 +62,11 @@ class TrainingBudget(Part):
     """Number of training tasks, used in a seeded random order; none repeats before all were used."""
 
 
-def complete(model: Any, requests: Sequence[SampleRequest]) -> list[list[Completion]]:
-    """Sample the completions of each request with the model's current weights."""
-    ends = model.generation_config.eos_token_id
-    return sample(Weights(model), requests, (ends,) if isinstance(ends, int) else tuple(ends))
+def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Completion]]]:
+    """Return a function from requests to the completions of each, with the model's current weights."""
+    weights, ends = Weights(model), model.generation_config.eos_token_id
+    end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
+    return lambda requests: sample(weights, requests, end_ids)
 
 
 class TaskMeasure(NamedTuple):
@@ -94,10 +95,10 @@ def measure(
         SampleRequest(domain.prompt_ids(task, answers), own, chains, temperature, most)
         for task, own in zip(tasks, seeds, strict=True)
     ]
-    found = []
+    found, complete = [], sampler_of(model)
     for first in range(0, len(tasks), _PROMPTS_AT_ONCE):
         part = slice(first, first + _PROMPTS_AT_ONCE)
-        for task, completions in zip(tasks[part], complete(model, requests[part]), strict=True):
+        for task, completions in zip(tasks[part], complete(requests[part]), strict=True):
             judged = [domain.judge(task, completion.token_ids, answers) for completion in completions]
             tokens = sum(len(completion.token_ids) for completion in completions)
             found.append(TaskMeasure(measure_answers(judged), tokens))
@@ -239,7 +240,7 @@ def _sample(
         for (task, parent), wanted in zip(tasks, answers, strict=True)
     ]  # fmt: skip
     groups = []
-    for index, completions in enumerate(complete(model, requests)):
+    for index, completions in enumerate(sampler_of(model)(requests)):
         task, parent = tasks[index]
         judged = [domain.judge(task, completion.token_ids, answers[index]) for completion in completions]
         left = without_faults(judged)

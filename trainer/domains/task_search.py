@@ -1,13 +1,16 @@
-"""Settings, results and figures of searches of a domain's tasks in this process."""
+"""Searches a domain's tasks in this process, many at once: settings, the loop, results and figures."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from evovpo.judging.measure import JudgedAnswer, measure
+from evovpo.proposers.sampler import Completion, SampleRequest
+from evovpo.types import Prompt, Rollout, Sampling
+from trainer.domains.arm_training import sampler_of
 
-AT_ONCE = 16
+_AT_ONCE = 16
 """Tasks whose prompts are sampled in one batch."""
 
 
@@ -31,6 +34,42 @@ class Searched(NamedTuple):
     """Completion tokens of the search."""
     solved_after: int | None
     """Evaluations until the task was solved; None if it was not."""
+
+
+class OpenSearch(Protocol):
+    """The search of one task, driven by `run_searches`."""
+
+    def ask(self) -> Prompt | None:
+        """Return the next ticket; None, also when asked again, once the search has ended."""
+
+    def request(self, prompt: Prompt) -> SampleRequest:
+        """Return the sampling request of a ticket for the model."""
+
+    def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
+        """Judge the completions of a ticket, none if it carries its programs, and tell the search."""
+
+
+def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
+    """Ask, sample with the model's current weights and tell, until all searches have ended."""
+    complete = sampler_of(model)
+    while asked := [(one, prompt) for one in searches if (prompt := one.ask()) is not None]:
+        for first in range(0, len(asked), _AT_ONCE):
+            part = asked[first : first + _AT_ONCE]
+            of_model = [(one, prompt) for one, prompt in part if prompt.has_model]
+            found = complete([one.request(prompt) for one, prompt in of_model])
+            for (one, prompt), completions in zip(of_model, found, strict=True):
+                one.tell(prompt, completions)
+            for one, prompt in part:
+                if not prompt.has_model:
+                    one.tell(prompt, [])
+
+
+def as_rollout(prompt: Prompt, index: int, completion: Completion, text: str = "") -> Rollout:
+    """Return a completion as a reply of a search that nothing stores."""
+    return Rollout(
+        f"{prompt.id}-{index}", prompt.id, index, 0, text, completion.token_ids, completion.logprobs, None,
+        Sampling(), "stop", 0.0,
+    )  # fmt: skip
 
 
 def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from evovpo.config import SearchConfig
 from evovpo.judging.measure import JudgedAnswer
 from evovpo.prompts.request import Answer, PromptRequest
-from evovpo.proposers.sampler import Completion, SampleRequest, Weights, sample
+from evovpo.proposers.sampler import Completion, SampleRequest
 from evovpo.search.search import SearchState
 from evovpo.types import (
     Candidate,
@@ -27,13 +27,12 @@ from evovpo.types import (
     Program,
     Prompt,
     Rollout,
-    Sampling,
     Status,
     Tell,
 )
 from trainer.domains.maze.generator import Maze
 from trainer.domains.maze.maze_family import MazeFamily
-from trainer.domains.task_search import AT_ONCE, Searched, TaskSearch, task_seed
+from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_searches, task_seed
 
 
 class _Format:
@@ -62,29 +61,33 @@ class _MazeSearch:
     """The search of one maze."""
 
     maze: Maze
+    domain: MazeFamily
     search: SearchState
+    temperature: float
     routes: list[JudgedAnswer] = field(default_factory=list)
     """All proposed routes, in order."""
     tokens: int = 0
 
-    def parent(self, prompt: Prompt) -> str | None:
-        """Return the moves of a prompt's parent, if it has one."""
-        shown = self.search.programs.get(prompt.parent_id or "")
-        return None if shown is None else shown.program.source
+    def ask(self) -> Prompt | None:
+        return self.search.ask()
 
-    def tell(
-        self, prompt: Prompt, index: int, completion: Completion | None, found: list[JudgedAnswer]
-    ) -> None:
-        """Tell the search one judged completion; None is the empty reply to the starting programs' ticket."""
-        rollout = None
-        if completion is not None:
+    def request(self, prompt: Prompt) -> SampleRequest:
+        shown = self.search.programs.get(prompt.parent_id or "")
+        moves = None if shown is None else shown.program.source
+        return SampleRequest(
+            self.domain.prompt_ids(self.maze, 1, moves), prompt.seed, tuple(range(prompt.rollouts)),
+            self.temperature, self.domain.max_tokens(1),
+        )  # fmt: skip
+
+    def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
+        if not prompt.has_model:
+            self.search.tell(Tell(prompt.id, None, ()))
+        for index, completion in enumerate(completions):
             self.tokens += len(completion.token_ids)
-            rollout = Rollout(
-                f"{prompt.id}-{index}", prompt.id, index, 0, "", completion.token_ids, completion.logprobs,
-                None, Sampling(), "stop", 0.0,
-            )  # fmt: skip
-        self.routes += found
-        self.search.tell(Tell(prompt.id, rollout, tuple(self._judged(prompt, index, one) for one in found)))
+            found = self.domain.judge(self.maze, completion.token_ids, 1)
+            self.routes += found
+            judged = tuple(self._judged(prompt, index, one) for one in found)
+            self.search.tell(Tell(prompt.id, as_rollout(prompt, index, completion), judged))
 
     def _judged(self, prompt: Prompt, index: int, found: JudgedAnswer) -> JudgedCandidate:
         name = f"{prompt.id}-{index}"
@@ -108,31 +111,12 @@ def search_mazes(
     )
     objectives = tuple(Objective(name) for name in domain.components)
     problem = Problem("maze", "", "", "", (), objectives, (), scorer_path="")
-    weights, ends = Weights(model), model.generation_config.eos_token_id
-    end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
-    running = [
-        _MazeSearch(maze, SearchState(problem, config, _Format(), f"maze {number}", task_seed(seed, number)))
-        for number, maze in enumerate(mazes)
-    ]
-    while prompts := [(one, prompt) for one in running if (prompt := one.search.ask()) is not None]:
-        for first in range(0, len(prompts), AT_ONCE):
-            part = prompts[first : first + AT_ONCE]
-            asked = [(one, prompt) for one, prompt in part if prompt.has_model]
-            requests = [
-                SampleRequest(
-                    domain.prompt_ids(one.maze, 1, one.parent(prompt)), prompt.seed,
-                    tuple(range(prompt.rollouts)), how.temperature, domain.max_tokens(1),
-                )
-                for one, prompt in asked
-            ]  # fmt: skip
-            for (one, prompt), completions in zip(asked, sample(weights, requests, end_ids), strict=True):
-                for index, completion in enumerate(completions):
-                    found = domain.judge(one.maze, completion.token_ids, 1)
-                    one.tell(prompt, index, completion, found)
-            for one, prompt in part:
-                if not prompt.has_model:
-                    one.tell(prompt, 0, None, [])
-    return [Searched(one.routes, one.tokens, solved_after(one.routes)) for one in running]
+    searches = []
+    for number, maze in enumerate(mazes):
+        search = SearchState(problem, config, _Format(), f"maze {number}", task_seed(seed, number))
+        searches.append(_MazeSearch(maze, domain, search, how.temperature))
+    run_searches(model, searches)
+    return [Searched(one.routes, one.tokens, solved_after(one.routes)) for one in searches]
 
 
 def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
