@@ -75,7 +75,7 @@ def resolve_problem(name_or_path: str | Path) -> Path:
     if path.is_dir():
         return path.resolve()  # loading reports missing files
     same_end = [known for known in names if known.rpartition("/")[2] == text.rpartition("/")[2]]
-    close = same_end or get_close_matches(text, names)
+    close = same_end or get_close_matches(text, names, cutoff=0.8)
     guess = f"did you mean {' or '.join(map(repr, close))}? " * bool(close)
     raise ProblemError(
         f"{text}: expected a problem folder or the name of a bundled problem, or a table "
