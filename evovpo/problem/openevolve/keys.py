@@ -92,8 +92,8 @@ MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
 }
 """Key -> our setting, and a function that reads its value from the loaded configuration."""
 _REASONS = {
-    "every judgement is stored at once": "checkpoint_interval checkpoint_on_improvement",
-    "every call, program and judgement is in the store": (
+    "every evaluation is stored immediately": "checkpoint_interval checkpoint_on_improvement",
+    "the store has every call, program and evaluation": (
         "log_level log_dir logger_prefix database.log_prompts database.artifacts_base_path "
         "database.artifact_size_threshold database.cleanup_old_artifacts "
         "database.artifact_retention_days evolution_trace.enabled evolution_trace.format "
@@ -101,23 +101,23 @@ _REASONS = {
         "evolution_trace.output_path "
         "evolution_trace.buffer_size evolution_trace.compress"
     ),
-    "the initial program's file ending says it": "language",
-    "the initial program's file ending is kept": "file_suffix",
-    "sampling.max_tokens bounds a program": "max_code_length",
-    "the usual SEARCH/REPLACE form is read": "diff_pattern",
+    "it follows from the initial program's file extension": "language",
+    "the initial program's file extension is kept": "file_suffix",
+    "sampling.max_tokens limits a program's length": "max_code_length",
+    "only the usual SEARCH/REPLACE format is read": "diff_pattern",
     "any improvement counts": "convergence_threshold",
-    "search.target and search.patience look at the best program": "early_stopping_metric",
+    "search.target and search.patience use the score of the best program": "early_stopping_metric",
     "each evaluation has its own process": "max_tasks_per_child",
     "only OpenAI-compatible servers are asked": (
         "llm.provider llm.init_client llm.max_ai_credits llm.allow_all_tools llm.manual_mode"
     ),
     "models are named in llm.models or llm.primary_model": "llm.name",
-    "a weight belongs to one of several models": "llm.weight",
-    "waiting doubles, or is what the server asks for, up to proposer.patience_seconds": "llm.retry_delay",
+    "weights are those of [[models]]": "llm.weight",
+    "waits double or follow Retry-After, up to proposer.patience_seconds": "llm.retry_delay",
     "sampling seeds derive from run.seed": "llm.random_seed",
-    "a limit of another client for one call; see [budget]": "llm.max_budget_usd",
+    "it limits a single call of another client; see [budget]": "llm.max_budget_usd",
     NO_JUDGE: ("llm.evaluator_models evaluator.use_llm_feedback evaluator.llm_feedback_weight"),
-    "programs are shown as they are": (
+    "programs are shown in full": (
         "prompt.programs_as_changes_description prompt.system_message_changes_description "
         "prompt.initial_changes_description prompt.diff_summary_max_line_len prompt.diff_summary_max_lines"
     ),
@@ -125,23 +125,23 @@ _REASONS = {
         "prompt.use_meta_prompting prompt.meta_prompt_weight prompt.evaluator_system_message "
         "evaluator.distributed"
     ),
-    "artifacts are capped and marked as untrusted text": "prompt.artifact_security_filter",
+    "artifacts are truncated and marked as untrusted text": "prompt.artifact_security_filter",
     "store.url names the database": "database.db_path database.in_memory",
-    "elites and cells bound an island": "database.population_size",
+    "search.elites and the number of cells limit an island": "database.population_size",
     "the ways to ask choose parents (search.ways)": "database.elite_selection_ratio",
-    "reward vectors keep programs apart": "database.diversity_metric database.diversity_reference_size",
+    "diversity comes from reward vectors": "database.diversity_metric database.diversity_reference_size",
     "run.seed is the source of all randomness": "database.random_seed",
-    "every prompt has its parent's feedback": "database.max_snapshot_artifacts",
+    "every prompt shows its parent's feedback": "database.max_snapshot_artifacts",
     "novelty is judged by text (search.novelty)": (
         "database.novelty_llm database.embedding_model database.embedding_api_base "
         "database.similarity_threshold"
     ),
-    "a program that fails once has failed; faults of the machine are retried": "evaluator.max_retries",
-    "the time limit bounds an evaluation": "evaluator.cpu_limit",
+    "a failed program is not retried; faults of the machine are": "evaluator.max_retries",
+    "evaluator.timeout limits an evaluation": "evaluator.cpu_limit",
     "all islands start from the initial program": "database.island_initial_programs",
     "all islands have the same system message": "prompt.island_system_messages",
-    "a run has one form of answer (prompt.style)": "full_rewrite_probability",
-    "a feedback shows 2,000 characters of them": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
+    "a run has one answer format (prompt.style)": "full_rewrite_probability",
+    "feedback shows their first 2,000 characters": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
 """Reason that keys have no effect here -> their names."""
 WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
