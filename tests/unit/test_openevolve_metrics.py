@@ -182,7 +182,7 @@ def test_suggested_bounds_are_robust_leave_room_and_can_be_declared(tmp_path: Pa
     # No duration was below 0, so none is wished for.
     assert (duration.low, duration.high) == (0.0, 96.0)
     assert (duration.lower_is_better, speed.lower_is_better) == (True, False)
-    assert '# "same": 101 values, all the same; no bounds can be learned' in text
+    assert '# "same": 101 equal values; no bounds can be derived' in text
     assert text.count("# guessed from the name") == 3
 
 

@@ -102,7 +102,7 @@ def reward(metric: Metric, value: float) -> float:
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
     """Return the reward vector of `metrics`, 0 where missing or not finite, and a list of faults."""
-    end = "its reward is 0" if folder.left_out is None else "the program ranks below all programs that have one"
+    end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
         raw = metrics.get(metric.name)
@@ -197,8 +197,8 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
     a value does: errors and times are never negative. Undeclared directions are guessed from the name.
     """
     lines = [
-        "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better one",
-        "# 25 % beyond the best value, but at 0 if no value was on its other side. Remove metrics that are no goal.",
+        "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",
+        "# one 25 % beyond the best value, but not beyond 0 unless a value was. Remove what is not a goal.",
     ]
     known = {} if folder.left_out is not None else {m.name: m.lower_is_better for m in folder.metrics}
     values_of: dict[str, list[float]] = {}
