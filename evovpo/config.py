@@ -48,15 +48,15 @@ class SearchConfig(Section):
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Initial shares of the ways to ask, such as {climb=0.8, fresh=0.2}; empty uses the defaults."""
+    """Initial shares of the kinds of prompts, such as {climb=0.8, fresh=0.2}; empty uses the defaults."""
     learns_ways: bool = True
-    """Prefer the ways to ask that recently improved programs; off keeps the shares, for comparisons."""
+    """Prefer kinds of prompts with recent improvements; off keeps the shares, for comparisons."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
     """Programs kept per island; raise it for problems with many objectives."""
     migration_interval: Positive = 50
-    """Asks of an island between migrations; lower it to spread good programs sooner."""
+    """Prompts of an island between migrations; lower it to spread good programs sooner."""
     migration_rate: Share = 0.1
     """Share of an island's programs copied to the next island at each migration; 0 disables migration."""
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -66,7 +66,7 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Maximum number of failed answers to the same parent in a prompt; 0 saves prompt tokens."""
+    """Maximum number of the parent's failed answers shown in a prompt; 0 saves prompt tokens."""
     notes_interval: Positive | None = None
     """Number of asks between notes that the model writes for later prompts; None disables notes."""
     novelty: Share = 0.0
@@ -76,7 +76,7 @@ class SearchConfig(Section):
     target: float | None = None
     """Mean reward (or combined_score, if the evaluator returns one) at which to stop."""
     in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
-    """Number of concurrent asks; 1 makes a run reproducible, more keep a server busy."""
+    """Number of concurrent prompts; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
     """Stop at the first program that passes every training row; off to use the whole budget."""
 
@@ -99,7 +99,7 @@ class SamplingConfig(Section):
     """Sampling of completions."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; change it together with the trainer's, which must be equal."""
+    """Sampling temperature; training on the run needs the same temperature in the trainer."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
@@ -155,7 +155,7 @@ class ModelConfig(Section):
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable with the API key of its server."""
     weight: AboveZero = 1.0
-    """Relative share of the asks that this model gets."""
+    """Relative share of the prompts that this model gets."""
     temperature: AboveZero | None = None
     """Sampling temperature; None for sampling.temperature."""
     max_tokens: Tokens | None = None
@@ -212,8 +212,8 @@ class SandboxConfig(Section):
     for suites too large for one machine.
     """
     resources: dict[str, NotNegative] = Field(default={})
-    """Ray resources per task, such as {num_cpus = 2, num_gpus = 0.5, memory = 4e9}, memory in bytes, or
-    custom ones; for evaluations that need several cores, a GPU, or a certain machine.
+    """Ray resources per task, such as {num_cpus = 2, num_gpus = 0.5, memory = 4e9} (memory in
+    bytes), or custom ones; for evaluations that need several cores, a GPU, or a certain machine.
     """
 
 
@@ -263,7 +263,7 @@ class PromptConfig(Section):
     templates: str | None = None
     """Folder of templates that replace the package's templates of the same name."""
     openevolve: dict[str, Any] | None = None
-    """`prompt` section of an OpenEvolve configuration to make prompts with; None uses our templates."""
+    """OpenEvolve `prompt` section from which prompts are built; None uses our templates."""
     enforce_blocks: bool = True
     """Allow changes only inside EVOLVE-BLOCKs, if present."""
 
@@ -295,7 +295,7 @@ class RunConfig(Section):
     origin: str | None = None
     """Run whose best programs are used as additional starting programs (--from)."""
     programs: tuple[str, ...] = ()
-    """Ids of these programs; set at the start of the run."""
+    """Ids of the programs of `origin`; set when the run starts."""
 
 
 class Config(Tree):

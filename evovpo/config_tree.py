@@ -274,7 +274,7 @@ def in_sections(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, Any]:
-    """Return the content of a TOML file; raises an error of this kind if it cannot be read."""
+    """Return the content of a TOML file; raises `kind` if it cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

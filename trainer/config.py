@@ -53,7 +53,7 @@ class UpdateConfig(Section):
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
     """Groups per optimiser step; more for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Passes over each group; more if there are few groups, but they become stale."""
+    """Passes over each group; more help if groups are few, but make them stale."""
 
 
 class DataConfig(Section):

@@ -124,7 +124,7 @@ def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return C(n, q) / C(N, q) for n = 0..N, the probability that q of N drawn are all among n given ones."""
+    """Return C(n, q) / C(N, q) for n = 0..N, the probability that q draws from N are all in a given n."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]

@@ -42,7 +42,7 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool, flag("--anyway", "Also use a program wrong on training rows; a new column marks rows to trust.")
+        bool, flag("--anyway", "Use a program even if it fails training rows; a new column marks trusted rows.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
@@ -50,11 +50,11 @@ def apply(
     """Apply the best program of a run to every row of a table.
 
     A program that is wrong on a training row is refused. With --anyway it is run, and an extra column,
-    "NAME like a right row", marks rows that resemble training rows which the program mostly got right.
+    "NAME trusted", marks rows similar to training rows that the program mostly solved.
 
-    The command lists failed rows, rows whose filled cell in NAME disagrees with the program (the cell is
-    kept), and formats without an example. Row 1 is the first row below the column names. Exit code 1: some
-    rows failed.
+    The command lists failed rows, filled cells of the column NAME that differ from the program's result (they
+    are kept), and rows of a format without an example. Row 1 is the first row below the column names. Exit
+    code 1: some rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """
@@ -88,7 +88,7 @@ def apply(
             lead[form_of(example.inputs)] += 1 if example.passed else -1
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
-    mark, doubtful = f"{column} like a right row", 0
+    mark, doubtful = f"{column} trusted", 0
     failed: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:

@@ -75,8 +75,8 @@ def evolve(
         Literal["local", "openai", "random"] | None,
         typer.Option(
             help="[bold]local[/bold]: a model in this process, the built-in one for functions of text; "
-            "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: programs of the built-in "
-            "model's language without a model, as a baseline.  "
+            "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: random programs in the "
+            "built-in model's language, a baseline.  "
             "[dim]\\[default: local; openai with --base-url][/dim]",
         ),
     ] = None,
@@ -179,7 +179,7 @@ def resume(
 ) -> None:
     """Resume a stopped or killed run after its last stored evaluation.
 
-    Budget, seed and settings are kept. --allow grants the permissions that a run of somebody else asks for.
+    Budget, seed and settings are kept. --allow grants permissions that another user's run requests.
     A finished run continues only with a larger budget or changed settings, otherwise its result is shown; a
     solved run continues with search.stop_when_solved=false.
 

@@ -70,8 +70,8 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also a YAML file, "
-        "or [bold]none[/bold] to ignore its own.",
+        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also a YAML file; "
+        "the word [bold]none[/bold] ignores the project's own file.",
         *("--config", "-c"),
     ),
 ]

@@ -68,7 +68,7 @@ def new(
         Literal["examples", "score"],
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of inputs and outputs, or by a "
-            "[bold]score[/bold] that your own Python file computes from their outputs, which needs a model "
+            "[bold]score[/bold] that your Python file computes from their outputs; a score needs a model "
             "behind a server (--base-url URL --model NAME of evovpo evolve)."
         ),
     ] = "examples",

@@ -21,9 +21,9 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
     """List all runs, newest first.
 
     Solved: right on every training row and every held-out row (unchecked: no held-out rows, or not yet
-    tested on them). Memorised: right on every training row, wrong on a held-out row. Running without a
-    process: the run was killed; evovpo resume continues it. Best: the mean reward, or the combined_score of
-    an OpenEvolve project.
+    tested on them). Memorised: right on every training row, wrong on a held-out row. A run
+    that is "running" without a process was killed; evovpo resume continues it. Best: the mean reward, or the
+    combined_score of an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
     """
@@ -53,7 +53,7 @@ def show(
     png: options.Png = None,
     no_png: options.NoPng = False,
     out: Annotated[
-        Path | None, option("FILE", "Write the best program as a script: python FILE data.csv")
+        Path | None, option("FILE", "Write the best program as a script, to be run by python FILE data.csv")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -104,7 +104,7 @@ def show(
 def replay(
     run: options.RunName,
     verify: Annotated[
-        bool, flag("--verify", "Also parse every answer and compute the outcome again, and compare.")
+        bool, flag("--verify", "Also parse every answer again and compare the outcomes.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
@@ -151,7 +151,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem (its newest or a new run).")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, or a new one.")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -159,7 +159,7 @@ def doctor(
 ) -> None:
     """Diagnose whether training with VPO on a problem's reward vector is worthwhile.
 
-    Without a run of the problem, a search samples 240 answers first; --config and --set apply to it.
+    If the problem has no run, a search with the settings of --config and --set first samples 240 answers.
 
     [dim]Examples:[/dim]  evovpo doctor latest
                evovpo doctor strings/name-short-form

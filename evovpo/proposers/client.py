@@ -241,7 +241,7 @@ class Client:
     def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
     ) -> Form:
-        """Return the corrected request after a refusal, and adapt the shape; raises if that is impossible."""
+        """Adapt the shape after a refusal and return the corrected request; raises if impossible."""
         address, refusal = self.server.address, sent.refusal
         assert refusal is not None
         if sent.status in (401, 403):

@@ -45,7 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return the version, for an adapter with the path of its base model. Raises `PolicyError`."""
+    """Return the version; if it is an adapter, with its base model's path. Raises `PolicyError`."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE

@@ -28,7 +28,7 @@ class PruneResult(NamedTuple):
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs and all rows that only they use, in one transaction; a trial only counts. Problems stay."""
+    """Remove runs and all rows that only they use, in one transaction; a dry run only counts."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()

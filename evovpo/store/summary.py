@@ -72,7 +72,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """Figures of a run after a tell."""
+    """A run's figures after one tell."""
 
     tell: int
     evaluations: int

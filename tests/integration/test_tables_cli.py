@@ -128,7 +128,7 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert "right on 4 of 6 training rows, and would write wrong cells; search on (evovpo" in refused.err
     answer = swapped(*filled, "--anyway", "--json")
     assert answer.code == 1
-    marks = [row["Display like a right row"] for row in table(Path("out.csv"), ";")]
+    marks = [row["Display trusted"] for row in table(Path("out.csv"), ";")]
     assert (marks[0], set(marks[2:]), marks.count("no")) == ("no", {"yes"}, answer.json["doubtful"])
     assert {key: answer.json[key] for key in ("rows", "failed", "different")} == {
         "rows": 8, "failed": 1, "different": 1,
@@ -160,7 +160,7 @@ def test_apply_trusts_no_row_that_looks_like_mostly_wrong_ones(evovpo: Shell) ->
         evovpo("evolve", "notes.csv", "--base-url", address, "--model", "m", "-n", "4")
     filled = evovpo("apply", "latest", "notes.csv", "--column", "b", "-o", "out.csv", "--anyway", "--json")
     assert filled.json["doubtful"] == 24
-    assert {row["b like a right row"] for row in table(Path("out.csv"), ",")} == {"no"}
+    assert {row["b trusted"] for row in table(Path("out.csv"), ",")} == {"no"}
 
 
 def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_paste(evovpo: Shell) -> None:

@@ -74,7 +74,7 @@ def loop(
         list[str] | None,
         option(
             "SECTION.KEY=VALUE",
-            "Change one setting of the trainer ([bold]evovpo retrain --show-config[/bold] lists them).",
+            "Change a setting of the trainer ([bold]evovpo retrain --show-config[/bold] lists all).",
             "--train-set",
         ),
     ] = None,

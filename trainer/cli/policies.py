@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that must load the version before it is served, as [bold]MODEL@URL[/bold]: the name "
-        "of its base model and an address that ends in /v1. Repeat it for several servers.",
+        "[bold]MODEL@URL[/bold] of a vLLM server that must load the version before it is served: the name of "
+        "the server's base model and an address that ends in /v1; repeatable.",
         "--server",
     ),
 ]
@@ -85,7 +85,7 @@ def retrain(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Only show which groups would be used for training, and why others not."
+            "--dry-run", help="Only show which groups would be trained on, and why others would not."
         ),
     ] = False,
     show_config: Annotated[

@@ -33,8 +33,8 @@ def study(
         str,
         argument(
             "FILE|DOMAIN",
-            "Study file; recipe, a file or [bold]paper/NAME[/bold] (docs/reproduce.md); or a domain to "
-            "compare objectives on: [bold]strings[/bold] (generated tasks with conflicting examples), "
+            "Study file, recipe (a file or [bold]paper/NAME[/bold], docs/reproduce.md), or domain for a "
+            "comparison of objectives: [bold]strings[/bold] (generated tasks with conflicting examples), "
             "[bold]maze[/bold] (the maze of the VPO paper) or [bold]maze-conflict[/bold] (the same "
             "mazes, with only gold and diamonds as rewards).",
         ),

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _DOMAIN = option(
     "NAME",
-    "Domain: [bold]maze[/bold], [bold]maze-conflict[/bold] and [bold]strings[/bold] have tasks and a start "
-    "model, [bold]maze-words[/bold] has tasks, all others read --data; or a Python file of your own "
-    "(docs/domains.md).",
+    "A domain or your own Python file (docs/domains.md). [bold]maze[/bold], [bold]maze-conflict[/bold] and "
+    "[bold]strings[/bold] have tasks and a start model, [bold]maze-words[/bold] has tasks; the others need "
+    "--data.",
     "--domain",
 )
 DomainName = Annotated[str, _DOMAIN]
@@ -78,7 +78,7 @@ def train(
     ] = 0,
     test: Annotated[int, option("N", "Held-out prompts to measure before and after.", min=0)] = 32,
     test_data: Annotated[
-        str | None, option("FILE", "Held-out prompts.", default="one of ten rows of --data")
+        str | None, option("FILE", "Held-out prompts.", default="a tenth of the rows of --data")
     ] = None,
     ks: Ks = "1,3,6,12,24",
     dates: Dates = "",
@@ -92,15 +92,15 @@ def train(
         bool,
         typer.Option(
             "--dry-run",
-            help="Only show prompts, sampled rewards, whether training is worthwhile, and its cost.",
+            help="Only show prompts, sampled rewards, and the expected benefit and cost of training.",
         ),
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Train any model on-policy with a domain's reward vectors, and measure the gain.
 
-    After Ctrl-C or a crash the same command continues from the last checkpoint. Several GPUs:
-    [bold]accelerate launch -m evovpo train ...[/bold]. Sampling with vLLM: [bold]--set use_vllm=true[/bold].
+    After Ctrl-C or a crash the same command continues from the last checkpoint. For several GPUs
+    use [bold]accelerate launch -m evovpo train[/bold], to sample with vLLM [bold]--set use_vllm=true[/bold].
 
     [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run
                evovpo train --domain maze-conflict --rollouts 24 --set k=8 --output trained

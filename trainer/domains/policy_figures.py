@@ -81,7 +81,7 @@ def by_prompt(rows: Sequence[Mapping[str, Any]], figure: str, k: str) -> Array:
 
 
 def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
-    """Return the mean of a figure over rows by k."""
+    """Return a figure's mean over rows for each k."""
     return {k: float(by_prompt(rows, figure, k).mean()) for k in rows[0][figure]}
 
 

@@ -43,7 +43,7 @@ class OpenSearch(Protocol):
         """Return the next ticket; None, also when asked again, once the search has ended."""
 
     def request(self, prompt: Prompt) -> SampleRequest:
-        """Return the sampling request of a ticket for the model."""
+        """Return the model's sampling request for a ticket."""
 
     def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
         """Judge the completions of a ticket, none if it carries its programs, and tell the search."""

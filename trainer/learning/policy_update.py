@@ -22,7 +22,7 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """Settings of one step: defaults of VPO's code, except a tuned learning rate and KL (1e-3 there)."""
+    """Settings of one step: VPO's defaults, but a tuned learning rate and KL (VPO's KL is 1e-3)."""
 
     temperature: AboveZero = 1.0
     """Sampling temperature of the rollouts."""

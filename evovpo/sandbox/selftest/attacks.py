@@ -175,7 +175,7 @@ def attacks(target: AttackTarget) -> list[Attack]:
 
 
 def whole_attacks(target: AttackTarget) -> list[Attack]:
-    """Return attacks by a candidate that shares a process with its evaluator, which may start processes."""
+    """Return attacks by a candidate in the process of its evaluator; that process may start others."""
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))

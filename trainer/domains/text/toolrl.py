@@ -71,7 +71,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return whether an answer has a `<think>` part, and its calls; raises `AnswerError` if ambiguous."""
+    """Return (has a `<think>` part, calls) of an answer; raises `AnswerError` if ambiguous."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")

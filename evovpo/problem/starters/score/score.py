@@ -21,7 +21,7 @@ def closeness(output, x):
 def score(outputs):
     """One reward in [0, 1] for each objective of problem.toml; higher is better.
 
-    A pair of rewards and a text may be returned too: the text is shown to a model that improves the program.
+    Or return a pair (rewards, text): the text is shown to a model that improves the program.
     """
     values = [closeness(output, x) for output, x in zip(outputs, SMALL + LARGE)]
     return {
