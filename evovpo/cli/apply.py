@@ -42,7 +42,8 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool, flag("--anyway", "Use a program even if it fails training rows; a new column marks trusted rows.")
+        bool,
+        flag("--anyway", "Also use a program that fails training rows; a column marks trusted rows."),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
