@@ -4,12 +4,9 @@ A mark file outside the store records which runs this user created.
 """
 
 import contextlib
-import hmac
 import os
-import secrets
 import shlex
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -77,24 +74,3 @@ def _mark(run_id: str, words: Iterable[str]) -> Path:
 def state_folder() -> Path:
     """Return the user's state folder on this machine, for data that no store may provide."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "evovpo")
-
-
-def seal(body: bytes) -> str:
-    """Return a 16-hex-digit HMAC that proves that this user wrote the bytes on this machine."""
-    return hmac.digest(_key(str(state_folder())), body, "sha256").hex()[:16]
-
-
-@cache
-def _key(folder: str) -> bytes:
-    """Return the user's secret key, created if missing; a key of this process if it cannot be stored."""
-    path, new = Path(folder, "key"), secrets.token_bytes(32)
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        made = path.with_name(f"key-{new.hex()[:16]}")
-        made.touch(mode=0o600)
-        made.write_bytes(new)
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(made)  # atomic: if several processes race, the first one wins
-        made.unlink()
-        return path.read_bytes()
-    return new

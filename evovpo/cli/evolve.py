@@ -14,7 +14,7 @@ import typer
 
 from evovpo.cli import options, terminal
 from evovpo.cli.apply import say_new_forms
-from evovpo.cli.options import argument, flag, option, settings
+from evovpo.cli.options import argument, option, settings
 from evovpo.cli.page import Serve, page_beside
 from evovpo.cli.terminal import (
     Exit,
@@ -170,9 +170,6 @@ def resume(
         option("N", "New total budget, larger than before; also continues a finished run.", *_BUDGET, min=1),
     ] = None,
     overrides: options.Overrides = None,
-    verify: Annotated[
-        bool, flag("--verify", "Replay all rows, not only those after the latest snapshot.")
-    ] = False,
     allow: options.Allow = None,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
@@ -200,7 +197,7 @@ def resume(
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
-        work = partial(take_up, run_id, store, changes=changes, verify=verify)
+        work = partial(take_up, run_id, store, changes=changes)
         outcome = granting(lambda words: _watched(store, waiting, partial(work, allow=words)), allow)
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"

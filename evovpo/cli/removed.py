@@ -31,6 +31,7 @@ _REMOVED = {
     ("check", "--initial-program"): "use: --set evaluator.initial_program=FILE",
     ("evolve", "--for-training"): "use: --set search.rollouts=8",
     ("evolve", "--seeds"): "use: evovpo batch FILE, whose seeds are those of a TOML file (docs/batch.md)",
+    ("resume", "--verify"): "a run is always resumed from all its rows: leave it out",
     ("retrain", "--anyway"): "training is no longer refused: leave it out",
     ("study", "--tokens"): "use: --set training.tokens=N",
     ("study", "--prompts"): "use: --set training.prompts=P",

@@ -154,7 +154,7 @@ class Evaluator:
             rewards=rewards,
             feedback=feedback if is_short else feedback[: FEEDBACK_CHARACTERS - 4] + " ...",
             seconds=result.wall_ms / 1000,
-            isolation=str(result.isolation),  # plain `str`: snapshots contain no class of the sandbox
+            isolation=result.isolation,
             outputs=outputs,
         )
 

@@ -33,6 +33,8 @@ _MOST_UNREAD = 100
 """Consecutive answers of a server without a program after which the run stops."""
 _PATIENCE_SECONDS = 0.05
 """Maximum wait of the next ask for the judgement of a group that arrived."""
+SUMMARY_TELLS = 2000
+"""Tells between two stored summaries of the run."""
 
 
 class Progress(NamedTuple):
@@ -74,8 +76,6 @@ class Driver:
     workers: int = 1
     stop_reason: str = ""
     """Human-readable reason why the run ended before its budget was used, or empty."""
-    keep: Callable[[bool], None] = lambda is_at_end: None
-    """Called after groups of tells, and at the end."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Finished requests of `_waiting`."""
@@ -130,7 +130,6 @@ class Driver:
             while (asked := self.search.shorten()) is not None:
                 self.journal.add_prompt(asked)
                 await self._judge_and_tell(asked, [None])
-        self.keep(True)
         if self.search.is_solved:
             return RunStatus.SOLVED
         self.stop_reason = self.stop_reason or self.search.stop_reason
@@ -256,11 +255,12 @@ class Driver:
 
     def _commit(self, tells: Sequence[Tell]) -> None:
         """Store consecutive tells in one transaction, then apply them."""
-        self._told_at = time.monotonic()
-        self.journal.add_tells(self.search.run_id, tells, self.search.tells)
+        self._told_at, before = time.monotonic(), self.search.tells
+        self.journal.add_tells(self.search.run_id, tells, before)
         for tell in tells:
             self.search.tell(tell)
             self._note_unread(tell)
             self._note_faults(tell)
             self.on_tell(Progress(self.search, self.executed))
-        self.keep(False)
+        if self.search.tells // SUMMARY_TELLS > before // SUMMARY_TELLS:
+            self.journal.keep_summary(self.search.run_id)

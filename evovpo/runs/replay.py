@@ -14,10 +14,8 @@ from evovpo.errors import ReplayError, SearchError
 from evovpo.runs.choices import choose_format
 from evovpo.runs.group import GroupJudge
 from evovpo.runs.request import with_originals
-from evovpo.runs.snapshots import kept_search, leave_aside
 from evovpo.search.search import SearchState
-from evovpo.search.snapshot import same_state
-from evovpo.store import Snapshot, Store
+from evovpo.store import Store
 from evovpo.types import (
     Evaluation,
     Problem,
@@ -62,13 +60,8 @@ def search_seed(problem: Problem, seed: int) -> int:
     return int(content_id(problem.id, str(seed)), 16)
 
 
-def rebuild(
-    run_id: str, store: Store, *, reads_again: bool = False, from_snapshot: bool = False
-) -> RebuiltRun:
-    """Return a stored run with its search after the last tell.
-
-    Uses `replay`, from the first row or, with `from_snapshot`, from the latest usable snapshot.
-    """
+def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltRun:
+    """Return a stored run with its search after the last tell, as `replay` makes it."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
@@ -82,23 +75,7 @@ def rebuild(
     older_asks = newer[0] if newer else sys.maxsize
     first = Config.from_json(begun.config_json)
     started = replace(run, evaluations=first.search.evaluations)
-
-    def begin(before: Snapshot | None = None) -> SearchState:
-        search = build_search(with_originals(problem, first, store), first, started)
-        for part in parts:
-            if before and part.asks_before <= before.asks and part.tells_before <= before.tells:
-                _begin_part(search, part)
-        return search
-
-    search = kept_search(store, run.id, begin) if from_snapshot else None
-    if search is not None:
-        later = store.history(run.id, len(search.tickets), search.tells)
-        try:
-            events = replay(search, later, parts[len(search.formats) - 1 :], older_asks=older_asks)
-            return RebuiltRun(search, problem, config, run, events, is_older=not newer)
-        except ReplayError as error:
-            leave_aside(run.id, error)
-    search = begin()
+    search = build_search(with_originals(problem, first, store), first, started)
     history = store.history(run.id)
     events = replay(search, history, parts, reads_again=reads_again, older_asks=older_asks)
     return RebuiltRun(search, problem, config, run, events, is_older=not newer)
@@ -107,16 +84,11 @@ def rebuild(
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Return the rebuilt search and the number of asks and tells compared.
 
-    Compares all prompts and answers, the snapshot, the summary and the outcome; raises `ReplayError` at the
-    first difference. Tells missing at the end of an unfinished run, and changes of tokens, log-probabilities
-    or times, go unnoticed.
+    Compares all prompts and answers, the summary and the outcome; raises `ReplayError` at the first
+    difference. Tells missing at the end of an unfinished run, and changes of tokens, log-probabilities or
+    times, go unnoticed.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
-    if store.snapshot(run.id) and not same_state(search, rebuild(run.id, store, from_snapshot=True).search):
-        raise ReplayError(
-            f"the snapshot of run {run.id} and the rows after it differ from the replay of all its rows; "
-            "evovpo resume --verify takes the run up without it"
-        )
     counted, kept = store.run_summary(run.id, from_rows=True), store.run_summary(run.id)
     if kept != replace(counted, sampling_seconds=kept.sampling_seconds):  # summed in another order
         raise ReplayError(f"the stored figures of run {run.id} differ from those of its rows")
@@ -162,7 +134,8 @@ def replay(
     for number, event in enumerate(chain(history, [None])):
         place = (len(search.tickets), search.tells)
         while waiting and (waiting[0].asks_before, waiting[0].tells_before) == place:
-            _begin_part(search, waiting.pop(0))
+            settings = Config.from_json(waiting.pop(0).config_json)
+            search.go_on(settings.search, choose_format(search.problem, settings))
         if event is None:
             break
         if isinstance(event, Tell):
@@ -201,11 +174,6 @@ def _is_older(part: RunPart) -> bool:
     """Return whether an earlier version made a part: one without ways to ask or with a removed strategy."""
     search = json.loads(part.config_json).get("search", {})
     return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
-
-
-def _begin_part(search: SearchState, part: RunPart) -> None:
-    settings = Config.from_json(part.config_json)
-    search.go_on(settings.search, choose_format(search.problem, settings))
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:

@@ -24,7 +24,6 @@ from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
 from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
-from evovpo.runs.snapshots import SnapshotKeeper
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import SearchState
 from evovpo.store import Store
@@ -74,20 +73,19 @@ def resume(
     on_tell: Callable[[Progress], None] = lambda progress: None,
     executor: str | None = None,
     changes: Mapping[str, object] | None = None,
-    verify: bool = False,
     allow: Sequence[str] = (),
 ) -> Outcome:
     """Resume a run after its last stored tell; for a finished run return its outcome.
 
-    Problem and settings come from the store; the search is rebuilt from the latest snapshot and the rows
-    after it, or with `verify` from all rows. `allow` grants the permissions that a run of another user asks
-    for (docs/security.md); `executor` replaces `sandbox.executor`. `changes` of settings (by `section.key`)
-    begin a new part, also of a finished run. Raises the errors of `next_part` and `rebuild`,
-    `NotAllowedError` for a permission that is not granted, `ProblemError` if a scorer is missing or has
-    changed, and `RunHeldError` if another process on this machine searches the run.
+    Problem and settings come from the store; the search is rebuilt from the rows. `allow` grants the
+    permissions that a run of another user asks for (docs/security.md); `executor` replaces
+    `sandbox.executor`. `changes` of settings (by `section.key`) begin a new part, also of a finished run.
+    Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a permission that is not granted,
+    `ProblemError` if a scorer is missing or has changed, and `RunHeldError` if another process on this
+    machine searches the run.
     """
     with _only_searcher(store, store.run(run_id).id):
-        search, problem, config, run, _, is_older = rebuild(run_id, store, from_snapshot=not verify)
+        search, problem, config, run, _, is_older = rebuild(run_id, store)
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         known = asked_for(config, problem)
@@ -182,7 +180,6 @@ def _drive(
                 known=judged | store.known_evaluations(problem.version, but=search.programs),
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
-                keep=SnapshotKeeper(store, search).look,
             )
             status = asyncio.run(_search(driver, proposer))
             seconds = time.monotonic() - started

@@ -151,10 +151,6 @@ class Insertion(NamedTuple):
     status: InsertionStatus
 
 
-_COMPUTED = ("members", "rewards_N_D", "front")
-"""Cached properties of an island, recomputed after a change."""
-
-
 class Island:
     """One sub-population: at most `capacity` programs, no two with the same rewards."""
 
@@ -171,7 +167,7 @@ class Island:
         if equal is not None and (member.is_ok, any(member.rewards)) <= (equal.is_ok, False):
             return InsertionStatus.REJECTED
         self._kept[member.rewards] = member
-        for name in _COMPUTED:
+        for name in ("members", "rewards_N_D", "front"):  # cached, and computed again after a change
             self.__dict__.pop(name, None)
         if len(self._kept) > self._capacity:
             leaves = self._worst()
@@ -189,10 +185,6 @@ class Island:
             best_at.add(max(range(len(members)), key=lambda place: (column[place], ranks[place])))
         others = [place for place in range(len(members)) if place not in best_at] or range(len(members))
         return members[min(others, key=lambda place: (ranks[place], members[place].order))]
-
-    def __getstate__(self) -> dict[str, object]:
-        """Return the state for snapshots, without cached properties."""
-        return {name: value for name, value in self.__dict__.items() if name not in _COMPUTED}
 
     @cached_property
     def members(self) -> list[Member]:

@@ -89,11 +89,6 @@ class SearchState(Standing):
     def _rollouts(self) -> int:
         return self.config.rollouts or self.prompt_format.rollouts
 
-    @property
-    def formats(self) -> list[PromptFormat]:
-        """The format of each part, in order."""
-        return [made_by for _, made_by in self._formats]
-
     def format_of(self, prompt: Prompt) -> PromptFormat:
         """Return the prompt format of a ticket and its replies."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)

@@ -23,12 +23,9 @@ class Standing:
         """Joins among the proposed candidates."""
         self.best: ShownProgram | None = None
         """The program with most merit, then most passed, shortest, first; None before the first tell."""
-        self.gains: list[float] = []
-        """Increase of the best mean reward by each tell, in order."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format
-        self._mean_before = 0.0
         self._improved_at = 0
         self._rank, self._reached = (-math.inf, -1, 0), -math.inf
 
@@ -65,8 +62,6 @@ class Standing:
     def count(self, prompt: Prompt, candidates: int) -> None:
         """Count a tell and its candidates; call `take` afterwards for each of its new programs."""
         self.tells += 1
-        self.gains.append(0.0)
-        self._mean_before = 0.0 if self.best is None else self.best.evaluation.mean_reward
         self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
 
@@ -86,6 +81,5 @@ class Standing:
             if rank[:2] > self._rank[:2]:
                 self._improved_at = self.proposed
             self.best, self._rank = new, rank
-            self.gains[-1] = evaluation.mean_reward - self._mean_before
         score = None if self.problem.has_one_score else number(dict(evaluation.metrics or ()).get(COMBINED))
         self._reached = max(self._reached, found if score is None else score)

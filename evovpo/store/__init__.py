@@ -1,7 +1,7 @@
 """The append-only SQL store of all runs; see `docs/store.md`.
 
-Values are read back exactly, except log-probabilities, which are rounded to 32-bit floats. Only snapshots
-and summaries are ever replaced; both can be recomputed from the other rows.
+Values are read back exactly, except log-probabilities, which are rounded to 32-bit floats. Only summaries
+are ever replaced; they can be recomputed from the other rows.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from evovpo.store.codecs import unescape_text, unpack_floats, unpack_ints
 from evovpo.store.database import DEFAULT_URL, reading, upgrade
 from evovpo.store.history import History
 from evovpo.store.page_queries import Browsing, RunHead
-from evovpo.store.runs import CallTotals, Snapshot
+from evovpo.store.runs import CallTotals
 from evovpo.store.schema import SCHEMA_VERSION
 from evovpo.store.summary import CurvePoint, RunRow, RunSummary, Summaries, rises, solved_at
 from evovpo.store.tells import Tells
@@ -26,7 +26,6 @@ __all__ = [
     "RunHead",
     "RunRow",
     "RunSummary",
-    "Snapshot",
     "Store",
     "rises",
     "solved_at",

@@ -41,16 +41,16 @@ _Placed = tuple[int, int, Prompt | Tell]
 class History(Database):
     """Methods that read asks, tells and groups of runs, known evaluations, and ancestors of programs."""
 
-    def history(self, run_id: str, asks: int = 0, told: int = 0) -> Iterator[Prompt | Tell]:
+    def history(self, run_id: str) -> Iterator[Prompt | Tell]:
         """Return the asks and tells of a run in the order they were applied.
 
-        Skips the first `asks` asks and `told` tells. Raises StoreError if tells are missing.
+        Raises StoreError if tells are missing.
         """
         self._require_all_tells(run_id)
         # The last tell is looked up before the last ask, so that every tell has its ask.
-        replies = enumerate(self._pages(tells_where, tells.c.position, run_id, told), told)
-        later = self._pages(prompts_where, prompts.c.sequence, run_id, asks)
-        asked: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in later)
+        replies = enumerate(self._pages(tells_where, tells.c.position, run_id))
+        asks = self._pages(prompts_where, prompts.c.sequence, run_id)
+        asked: Iterator[_Placed] = ((prompt.tells_before, 0, prompt) for prompt in asks)
         applied: Iterator[_Placed] = ((position, 1, tell) for position, tell in replies)
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
@@ -130,13 +130,9 @@ class History(Database):
         return steps
 
     def _pages(
-        self,
-        read: Callable[[Connection, ColumnElement[bool]], list[T]],
-        number: Column[Any],
-        run_id: str,
-        first: int,
+        self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return the rows of a run in the table of column `number`, from number `first`, page by page."""
+        """Return the rows of a run in the table of column `number`, page by page."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -144,7 +140,7 @@ class History(Database):
             where = and_(of_run, number.between(start, start + _PAGE - 1))
             return self.read(lambda connection: read(connection, where))
 
-        return chain.from_iterable(map(page, range(first, 0 if last is None else last + 1, _PAGE)))
+        return chain.from_iterable(map(page, range(0, 0 if last is None else last + 1, _PAGE)))
 
     @reading
     def _require_all_tells(self, connection: Connection, run_id: str) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
 from evovpo.store.database import Database, append, reading, writing
-from evovpo.store.schema import calls, objectives, problems, programs, run_events, runs, snapshots
+from evovpo.store.schema import calls, objectives, problems, programs, run_events, runs
 from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunStatus
 
 _SOURCES = select(programs.c.id, programs.c.source).where(programs.c.id.in_(bindparam("ids", expanding=True)))
@@ -30,16 +30,6 @@ class CallTotals(NamedTuple):
     """None if no model has a price."""
     faults: dict[str, int]
     """Failed requests by reason."""
-
-
-class Snapshot(NamedTuple):
-    """The serialized search state of a run after a number of asks and tells."""
-
-    run_id: str
-    asks: int
-    tells: int
-    version: str
-    body: bytes
 
 
 class Runs(Database):
@@ -159,18 +149,6 @@ class Runs(Database):
             .order_by(func.min(run_events.c.number))
         )
         return list(connection.scalars(bodies))
-
-    @writing
-    def keep_snapshot(self, connection: Connection, new: Snapshot) -> None:
-        """Store a snapshot, replacing the previous one of the run."""
-        connection.execute(delete(snapshots).where(snapshots.c.run_id == new.run_id))
-        append(connection, snapshots, [new._asdict()])
-
-    @reading
-    def snapshot(self, connection: Connection, run_id: str) -> Snapshot | None:
-        """Return the latest snapshot of a run, or None."""
-        row = connection.execute(select(snapshots).where(snapshots.c.run_id == run_id)).first()
-        return None if row is None else Snapshot(*row)
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:

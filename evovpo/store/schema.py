@@ -33,7 +33,7 @@ from evovpo.types import (
     TrainingStep,
 )
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 """Alembic revision of these tables."""
 
 metadata = sa.MetaData()
@@ -99,12 +99,6 @@ run_events = _table(
     *_some(asks_before=sa.Integer, tells_before=sa.Integer),
     sa.Column("config", TEXT, key="config_json"),
     sa.Index("run_events_by_run", "run_id"),
-)
-
-snapshots = _table(
-    "snapshots",
-    *_keys(run_id=sa.ForeignKey("runs.id")),
-    *_all(asks=sa.Integer, tells=sa.Integer, version=_WORD, body=sa.LargeBinary),
 )
 
 summaries = _table(

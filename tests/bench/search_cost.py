@@ -6,8 +6,8 @@ run, into a SQLite file. Then `--samples` further steps are timed. One step, one
 ticket): the ask is not divided by the completions that share it. The commit of a step
 is what the store does for it: `Store.add_prompt` plus `Store.add_tell` of that reply. The other
 completions of a timed ticket stay untold, as replies may, so that N hardly grows while it is measured;
-before the measurement the replies to a prompt are told together, as a driver tells them, and snapshots of the
-search are stored as in a run. Making the synthetic replies is not timed. `store_mb` is the size of the
+before the measurement the replies to a prompt are told together, as a driver tells them, and summaries
+of the run are stored as in a run. Making the synthetic replies is not timed. `store_mb` is the size of the
 database, in MiB, when the N programs are in it. `programs` is how many they were: N, some more of its last
 group, or fewer where `--minutes` ended it. The processor time of a step is printed beside its wall-clock
 time: on a busy machine the two differ.
@@ -45,9 +45,9 @@ from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.prompts.request import Answer
 from evovpo.proposers import text_rollout
+from evovpo.runs.driver import SUMMARY_TELLS
 from evovpo.runs.group import Found, GroupJudge, read_slots
 from evovpo.runs.replay import search_seed
-from evovpo.runs.snapshots import SnapshotKeeper
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (
@@ -146,7 +146,6 @@ class Bench:
         made_by, language = ExpressionFormat(PROBLEM), join_language(PROBLEM)
         self.search = SearchState(PROBLEM, config, made_by, run.id, search_seed(PROBLEM, run.seed), language)
         self._store = store
-        self._keeper = SnapshotKeeper(store, self.search)
         self._rng = Random(0)
         self._programs = synthetic_programs(self._rng)
         self._judge = GroupJudge(self.search, self._evaluation)
@@ -157,10 +156,12 @@ class Bench:
             prompt = self.ask()
             self._store.add_prompt(prompt)
             told = self.replies(prompt)
-            self._store.add_tells("bench", told, self.search.tells)
+            before = self.search.tells
+            self._store.add_tells("bench", told, before)
             for tell in told:
                 self.search.tell(tell)
-            self._keeper.look()
+            if self.search.tells // SUMMARY_TELLS > before // SUMMARY_TELLS:
+                self._store.keep_summary("bench")
 
     def step(self) -> tuple[float, float, float, float]:
         """Ask, tell one reply, store both.
@@ -228,7 +229,7 @@ url, part, png = sys.argv[1:]
 began, busy = time.perf_counter(), time.process_time()
 if part == "resume":
     with Store.open(url, create=False) as store:
-        found = rebuild("bench", store, from_snapshot=True)
+        found = rebuild("bench", store)
         store.known_evaluations(found.problem.version, but=found.search.programs)
         assert found.search.ask() is not None
 else:

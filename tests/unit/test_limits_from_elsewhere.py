@@ -8,7 +8,6 @@ import pytest
 from http_servers import answering_all
 from rich.console import Console
 
-from evovpo import trust
 from evovpo.errors import ConfigError, PolicyError, StoreError
 from evovpo.problem.openevolve.settings import read_settings
 from evovpo.proposers import http
@@ -106,18 +105,6 @@ def test_a_model_with_code_of_its_own_is_refused_in_one_line(name: str, tmp_path
     (tmp_path / name).write_text('{"auto_map": {"AutoConfig": "own.Config"}, "model_type": "own"}')
     with pytest.raises(PolicyError, match="which never runs here"):
         load_model(PolicyVersion(0, None, str(tmp_path)))
-
-
-def test_a_seal_holds_for_its_bytes_on_this_machine_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = trust.seal(b"body")
-    assert own == trust.seal(b"body") != trust.seal(b"other")
-    assert (trust.state_folder() / "key").stat().st_mode & 0o077 == 0
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert trust.seal(b"body") != own
-    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
-    assert trust.seal(b"body") != own
 
 
 @pytest.mark.parametrize(

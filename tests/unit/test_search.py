@@ -258,7 +258,6 @@ def three_islands(rate: float, seed: int = 0) -> tuple[Loop, list[set[str]]]:
     for number, expression in enumerate(random_expressions(1, 12)):
         program = Program(source(expression))
         found = evaluation(program.source, [float(bit == "1") for bit in f"{number + 1:08b}"])
-        loop.search.gains.append(0.0)
         loop.search.take(program, found)
         loop.search.population.insert(program, found, number % 3)
     before = held(loop)

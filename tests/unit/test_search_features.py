@@ -257,7 +257,6 @@ def test_the_score_of_a_program_is_its_combined_score_if_it_has_one(
     evaluation = Evaluation("p", "v", Status.OK, (0.0, 1.0), "", 0.0, "none", metrics=metrics)
     for target, reason in ((expected, f"the target of {expected} is reached"), (expected + 1e-9, "")):
         search = SearchState(PLAIN, SearchConfig(target=target), PlainFormat())
-        search.gains.append(0.0)
         search.take(Program("p"), evaluation)
         assert search.stop_reason == reason
 

@@ -22,7 +22,7 @@ def test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly(name: str
     assert loop.search.proposed == 90
     again = loop.rebuilt()
     assert again.best == loop.search.best
-    assert list(again.gains) == list(loop.search.gains)
+    assert list(again.programs.items()) == list(loop.search.programs.items())
 
 
 def test_iid_asks_from_the_problem_alone_whatever_is_told() -> None:

@@ -118,7 +118,6 @@ class Scene:
         return self.standing.programs[plan.parents[place].program_id].program.source
 
     def _take(self, program: Program, found: Evaluation) -> None:
-        self.standing.gains.append(0.0)
         self.standing.take(program, found)
 
 

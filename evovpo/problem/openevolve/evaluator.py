@@ -71,7 +71,7 @@ class OpenEvolveEvaluator:
             rewards=rewards.get(answer.status, (0.0,) * len(problem.objectives)),
             feedback=self._feedback(answer, faults),
             seconds=answer.wall_ms / 1000,
-            isolation=str(answer.isolation),
+            isolation=answer.isolation,
             metrics=answer.metrics,
             trust=problem.trust,
         )
