@@ -39,7 +39,7 @@ class SearchConfig(Section):
         **dict.fromkeys(("join_proposals", "join_share", "lone_row_joins_after", "exploration"), _CONSTANT),
         "migrants": "search.migration_rate is a share of an island's programs",
         "beam": "search.strategy has islands, iid and best-of-n",
-        "goals": "no measurement showed a gain; leave it out",
+        **dict.fromkeys(("goals", "notes_interval"), "no measurement showed a gain; leave it out"),
         "novelty_model": "novelty is judged by text: search.novelty",
         "novelty_cosine": "novelty is judged by text: search.novelty",
     }
@@ -67,8 +67,6 @@ class SearchConfig(Section):
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
     """Maximum number of the parent's failed answers shown in a prompt; 0 saves prompt tokens."""
-    notes_interval: Positive | None = None
-    """Number of asks between notes that the model writes for later prompts; None disables notes."""
     novelty: Share = 0.0
     """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 is off."""
     patience: Positive | None = None
@@ -87,11 +85,6 @@ class SearchConfig(Section):
             raise ConfigError(
                 f"search.ways is given with search.strategy {self.strategy}; only islands choose among ways: "
                 "leave it out, or set the strategy to islands"
-            )
-        if self.strategy in ("iid", "best-of-n") and self.notes_interval:
-            raise ConfigError(
-                f"search.notes_interval is {self.notes_interval} with search.strategy {self.strategy}, whose "
-                "asks are all the same; leave it out"
             )
 
 

@@ -84,7 +84,7 @@ class PromptKind(StrEnum):
     REPAIR = "repair"
     """Fix a parent program that fails."""
     NOTES = "notes"
-    """Summarise the lessons so far: one completion without answers, shown in later prompts."""
+    """Of earlier versions: a model's lessons for later prompts, one completion without answers."""
     JOIN = "join"
     """No model: the ticket contains the joined programs to evaluate."""
     SHORTEN = "shorten"

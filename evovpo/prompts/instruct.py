@@ -53,7 +53,6 @@ class _InstructFormat:
             "objectives": "" if problem.has_one_score else _objectives(problem),
             "score": _objectives(problem).removeprefix("- ") if problem.has_one_score else "",
             "examples": _examples(problem, request),
-            "notes": program_text.quoted(request.notes),
             "inspirations": self._numbered(
                 "inspiration",
                 [self._judged(problem, request, shown, request.parent) for shown in request.inspirations],
@@ -142,9 +141,7 @@ class _InstructFormat:
         return "\n\n".join(texts)
 
     def _answer(self, problem: Problem, request: PromptRequest) -> str:
-        """Return the instructions for answering; empty if no program is requested."""
-        if request.answers == 0:
-            return ""
+        """Return the instructions for answering."""
         base = self._base(problem, None if request.parent is None else request.parent.program)
         language = program_text.language_of(problem.suffix)
         values = {
@@ -196,8 +193,6 @@ class DiffFormat(_InstructFormat):
 def _template(request: PromptRequest) -> str:
     """Return the template of the request's kind, or of a simpler kind if programs are missing."""
     kind = request.kind
-    if kind is PromptKind.NOTES:
-        return "notes"
     if request.parent is None:
         return "root"
     if kind is PromptKind.CROSSOVER and request.partner is not None:

@@ -59,8 +59,6 @@ class PromptRequest:
     attempts: tuple[Attempt, ...] = ()
     """Earlier failed answers to the same parent, oldest first."""
     rows: tuple[int, ...] = ()
-    notes: str = ""
-    """A model's notes on the search so far."""
     draw: int = 0
     """A random number of this ask, for formats with varying texts."""
 

@@ -17,7 +17,7 @@ from evovpo.files import write_errors
 _PACKAGED = Path(__file__).parent / "templates"
 
 PROMPT_PLACES = (
-    "statement", "signature", "objectives", "score", "examples", "notes", "start", "parent",
+    "statement", "signature", "objectives", "score", "examples", "start", "parent",
     "rewards", "feedback", "better", "partner", "partner_rewards", "partner_feedback", "partner_better",
     "inspirations", "changes", "attempts", "answer",
 )  # fmt: skip
@@ -26,7 +26,7 @@ _ANSWER_PLACES = ("language", "fence", "program")
 
 PLACES: Mapping[str, tuple[str, ...]] = {
     "system": ("statement", "language"),
-    **dict.fromkeys(("root", "mutate", "crossover", "repair", "notes"), PROMPT_PLACES),
+    **dict.fromkeys(("root", "mutate", "crossover", "repair"), PROMPT_PLACES),
     "output": ("text",),
     "inspiration": ("number", "program", "rewards", "better", "feedback"),
     "attempt": ("number", "reason", "text"),

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -71,8 +71,8 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltR
             f"replayed or resumed; look at it with `evovpo show {run.id}`"
         )
     begun, *parts = store.parts(run.id)
-    newer = [part.asks_before for part in (begun, *parts) if not _is_older(part)]
-    older_asks = newer[0] if newer else sys.maxsize
+    newer = list(takewhile(lambda part: not _is_older(part), reversed((begun, *parts))))
+    older_asks = newer[-1].asks_before if newer else sys.maxsize
     first = Config.from_json(begun.config_json)
     started = replace(run, evaluations=first.search.evaluations)
     search = build_search(with_originals(problem, first, store), first, started)
@@ -171,9 +171,10 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """Return whether an earlier version made a part: one without ways to ask or with a removed strategy."""
+    """Return whether a part has no ways to ask, a removed strategy, or notes, as only earlier versions do."""
     search = json.loads(part.config_json).get("search", {})
-    return "ways" not in search or search.get("strategy") in GONE_STRATEGIES
+    is_gone = search.get("strategy") in GONE_STRATEGIES or bool(search.get("notes_interval"))
+    return "ways" not in search or is_gone
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:

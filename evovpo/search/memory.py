@@ -1,4 +1,4 @@
-"""Failed answers, failing programs to repair, and a model's notes, for later prompts."""
+"""Failed answers and failing programs to repair, for later prompts."""
 
 import contextlib
 from collections import Counter, deque
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from evovpo.analysis.scores import compared, failure, merit
 from evovpo.prompts.request import Attempt
-from evovpo.search.population import Population, by_merit
 from evovpo.search.standing import Standing
 from evovpo.types import (
     Evaluation,
@@ -27,10 +26,6 @@ _FAILING = 64
 """Maximum failing programs remembered per island; older ones are forgotten."""
 _NAMED = 5
 """Maximum objectives named in the reason of a failed attempt."""
-_CHARACTERS = 4000
-"""Maximum length of notes in later prompts."""
-_PROGRAMS = 3
-"""Maximum programs shown beside the best one in an ask for notes."""
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
@@ -47,15 +42,14 @@ class Failures:
     """The latest failed answers per parent, and the latest failing programs per island."""
 
     def __init__(self, standing: Standing, islands: int) -> None:
-        self._standing, attempts = standing, standing.config.attempts
-        self._recent: deque[Attempt] = deque(maxlen=attempts)
+        self._standing = standing
         self._by_parent: dict[str, deque[Attempt]] = {}
         self._failing: list[deque[str]] = [deque(maxlen=_FAILING) for _ in range(islands)]
         self._repairs: Counter[str] = Counter()
 
-    def attempts(self, parent: str | None) -> Sequence[Attempt]:
-        """Return the latest failed answers, oldest first, to one parent or (None) to any prompt."""
-        return self._recent if parent is None else self._by_parent.get(parent, ())
+    def attempts(self, parent: str) -> Sequence[Attempt]:
+        """Return the latest failed answers to a parent, oldest first."""
+        return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
         """Return the newest failing program of an island that may be repaired, and count the repair."""
@@ -73,10 +67,9 @@ class Failures:
         for judged in tell.judged:
             reason = self._reason(judged, parent)
             if reason and parent is not None:
-                attempt = Attempt(judged.candidate.text, reason)
-                of_parent = self._by_parent.setdefault(parent.program_id, deque(maxlen=self._recent.maxlen))
-                of_parent.append(attempt)
-                self._recent.append(attempt)
+                latest = deque[Attempt](maxlen=self._standing.config.attempts)
+                of_parent = self._by_parent.setdefault(parent.program_id, latest)
+                of_parent.append(Attempt(judged.candidate.text, reason))
             if judged.evaluation is None or judged.candidate.parse_status is not ParseStatus.PARSED:
                 continue
             failed = has_failed(self._standing.problem, judged.evaluation)
@@ -111,35 +104,3 @@ class Failures:
             return ""
         worse = [objective.name for objective, now, before in pairs if now < before][:_NAMED]
         return "no better in anything" + (f", worse in {', '.join(worse)}" if worse else "")
-
-
-class Notes:
-    """The latest notes of a model, and the time of the next."""
-
-    def __init__(self, standing: Standing) -> None:
-        self.text = ""
-        """The latest notes; empty before the first."""
-        self.asks = 0
-        """Model asks since the last ask for notes."""
-        self._standing = standing
-
-    def write(self, text: str) -> None:
-        """Store new notes; empty notes are ignored."""
-        self.text = text.strip()[:_CHARACTERS] or self.text
-
-    def shown(self, population: Population) -> tuple[Parent, ...]:
-        """Return the programs in an ask for notes: the best one and the best others of the front.
-
-        Empty if notes are not due or the format cannot show these programs.
-        """
-        best, interval = self._standing.best, self._standing.config.notes_interval
-        if not interval or self.asks < interval or best is None:
-            return ()
-        # A format that shows no second program has no room for notes either.
-        parts = [Parent(best.program.id, role) for role in (ParentRole.PARENT, ParentRole.INSPIRATION)]
-        if not all(map(self._standing.can_show, parts)):
-            return ()
-        self.asks = 0
-        others = [member for member in population.elites.values() if member.program_id != best.program.id]
-        chosen = by_merit(others)[:_PROGRAMS]
-        return parts[0], *(Parent(member.program_id, ParentRole.INSPIRATION) for member in chosen)

@@ -13,7 +13,7 @@ from evovpo.config import SearchConfig
 from evovpo.prompts.replies import idea_of
 from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.search.joins import JoinLanguage, Joins
-from evovpo.search.memory import Failures, Notes
+from evovpo.search.memory import Failures
 from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Member, Population
 from evovpo.search.standing import Standing
@@ -64,7 +64,6 @@ class SearchState(Standing):
         islands = config.islands if config.strategy == "islands" else 1
         self.population = Population(problem, islands, config.elites)
         self._failures = Failures(self, islands)
-        self.notes = Notes(self)
         self.language = language
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self)
@@ -117,7 +116,7 @@ class SearchState(Standing):
         The first ticket carries the problem's starting programs, and some later ones carry joins: programs to
         evaluate directly, told in one reply without a rollout. All other tickets are for a model: each of the
         `prompt.rollouts` completions of `prompt.messages` is told as a separate reply with `prompt.answers`
-        candidates (0 for notes). Do not call it while `is_ready` is false.
+        candidates. Do not call it while `is_ready` is false.
         """
         rng = self._generator()
         if not self.tickets:
@@ -131,10 +130,6 @@ class SearchState(Standing):
         if joins:
             programs = tuple(join.program for join in joins)
             return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
-        noted = self.notes.shown(self.population)
-        if noted:
-            return self._prompt(Plan(PromptKind.NOTES, noted), rng, rollouts=1, answers=0)
-        self.notes.asks += 1
         plan = self._strategy.plan(rng, self._generator)
         answers = min(self.config.answers, remaining)
         rollouts = min(self._rollouts, remaining // answers)
@@ -182,10 +177,6 @@ class SearchState(Standing):
         if not ticket.accept(tell, self.problem):
             return []
         self.count(prompt, len(tell.judged))
-        if prompt.kind is PromptKind.NOTES:
-            assert tell.rollout is not None
-            self.notes.write(tell.rollout.text)
-            return []
         insertions: list[Insertion] = []
         offspring: list[Member] = []
         gain, parent = 0.0, self.programs.get(prompt.parent_id or "")
@@ -215,8 +206,7 @@ class SearchState(Standing):
         for item in parents:
             shown[item.role].append(self.programs[item.program_id])
         parent = next(iter(shown[ParentRole.PARENT]), None)
-        answered = None if parent is None or plan.kind is PromptKind.NOTES else parent.program.id
-        attempts = () if parent is None else self._failures.attempts(answered)
+        attempts = () if parent is None else self._failures.attempts(parent.program.id)
         rows = choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only)
         request = PromptRequest(
             answers,
@@ -226,7 +216,6 @@ class SearchState(Standing):
             inspirations=tuple(shown[ParentRole.INSPIRATION]),
             attempts=tuple(attempts),
             rows=rows,
-            notes=self.notes.text,
             draw=int(chance.integers(2**31)),
         )
         return self.tickets.issue(

@@ -39,7 +39,7 @@ Chance = Callable[[int], np.random.Generator]
 class Strategy:
     """Chooses the content of each prompt.
 
-    `plan` is called once for every such ask, `observe` for every reply except notes. The state of a strategy
+    `plan` is called once for every such ask, `observe` for every reply. The state of a strategy
     may depend only on the order of these calls and on the given generators, so that replay rebuilds it.
     """
 

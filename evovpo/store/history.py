@@ -161,12 +161,13 @@ class History(Database):
     ) -> tuple[list[str], int]:
         """Return the prompt ids of the wanted groups, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
-        # Joins and starting programs have no rollouts and so are left out; notes have no answers.
+        # Joins and starting programs have no rollouts and so are left out, and notes of earlier versions no
+        # answers.
         told = connection.execute(
             select(tells.c.prompt_id, prompts.c.rollouts)
             .join(prompts, prompts.c.id == tells.c.prompt_id)
             .where(tells.c.run_id == run_id, tells.c.rollout_id.is_not(None))
-            .where(prompts.c.kind != PromptKind.NOTES)
+            .where(prompts.c.answers > 0)
             .order_by(tells.c.position)
         )
         replies: Counter[str] = Counter()

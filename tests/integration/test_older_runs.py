@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shell import Shell
 from sqlite_files import sql
 from toy_runs import HARD, source
 
 from evovpo.config import GONE_STRATEGIES, Config
+from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
@@ -18,18 +20,26 @@ from evovpo.store import Store
 from evovpo.store.database import upgrade
 from evovpo.types import Program, Prompt, PromptKind
 
-OLDER = Path(__file__).parents[1] / "golden" / "store_0007.sql.gz"
+GOLDEN = Path(__file__).parents[1] / "golden"
+OLDER = GOLDEN / "store_0007.sql.gz"
 """Written by the version before the search learned how to ask: 40 of 60 evaluations, then paused."""
+NOTED = GOLDEN / "store_0008.sql.gz"
+"""Written by the last version with notes: 9 of 16 evaluations, then the server failed at the third notes."""
+
+
+def upgraded(golden: Path, file: Path) -> str:
+    """Return the address of a stored store of an earlier version, upgraded."""
+    with sqlite3.connect(file) as connection:
+        connection.executescript(gzip.decompress(golden.read_bytes()).decode())
+    address = f"sqlite:///{file}"
+    upgrade(address)
+    return address
 
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
     """A store with the older run, upgraded."""
-    with sqlite3.connect(tmp_path / "older.db") as connection:
-        connection.executescript(gzip.decompress(OLDER.read_bytes()).decode())
-    address = f"sqlite:///{tmp_path / 'older.db'}"
-    upgrade(address)
-    return address
+    return upgraded(OLDER, tmp_path / "older.db")
 
 
 def test_an_older_run_keeps_its_programs_and_goes_on_as_a_new_part(
@@ -76,6 +86,27 @@ def test_a_run_of_a_strategy_that_is_gone_goes_on_with_islands(url: str, strateg
         found = rebuild("older", store)
     assert found.is_older
     assert found.config.search.strategy == "islands"
+
+
+def test_a_run_that_used_notes_goes_on_without_as_a_new_part(tmp_path: Path, evovpo: Shell) -> None:
+    url = upgraded(NOTED, tmp_path / "noted.db")
+    assert [row["run"] for row in evovpo("runs", "--store", url, "--json").json] == ["noted"]
+    assert evovpo("show", "noted", "--store", url, "--json").json["evaluations"] == 9
+    asked: list[PromptKind] = []
+
+    def write(prompt: Prompt, index: int) -> str:
+        asked.append(prompt.kind)
+        return f"```python\ndef solve(name):\n    return name[:{prompt.sequence}]\n```"
+
+    with Store.open(url) as store:
+        found = rebuild("noted", store)
+        assert (found.is_older, found.search.proposed) == (True, 9)
+        assert len(list(store.groups("noted"))) == 9
+        outcome = resume("noted", store, ScriptedProposer(write))
+        assert outcome.evaluations == 16
+        assert asked == [PromptKind.NOTES, *[PromptKind.MUTATE] * 7]  # an open ticket is sent again
+        verify("noted", store)
+        assert not rebuild("noted", store).is_older
 
 
 def test_programs_that_an_earlier_version_took_from_another_run_are_replayed(tmp_path: Path) -> None:

@@ -68,8 +68,7 @@ class PlainFormat:
             None if item is None else item.program.source
             for item in (request.parent, request.partner, *request.inspirations)
         ]
-        told = (request.attempts, request.notes)
-        return (Message("user", repr((str(request.kind), shown, *told))),)
+        return (Message("user", repr((str(request.kind), shown, request.attempts))),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
         return role in self._shows

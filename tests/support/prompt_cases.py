@@ -131,16 +131,10 @@ REQUESTS: dict[str, tuple[Problem, PromptRequest]] = {
     "evaluated_root": (EVALUATED, PromptRequest(1)),
     "evaluated_mutate": (
         EVALUATED,
-        PromptRequest(
-            2, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS, notes="Try 3 * r."
-        ),
+        PromptRequest(2, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS),
     ),
     "evaluated_crossover": (EVALUATED, PromptRequest(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
     "evaluated_repair": (EVALUATED, PromptRequest(1, PromptKind.REPAIR, FAILING)),
-    "evaluated_notes": (
-        EVALUATED,
-        PromptRequest(0, PromptKind.NOTES, PARENT, inspirations=(PARTNER,), attempts=ATTEMPTS),
-    ),
     "alone_mutate": (ALONE, PromptRequest(1, PromptKind.MUTATE, PARENT, inspirations=(PARTNER,))),
     "alone_crossover": (ALONE, PromptRequest(1, PromptKind.CROSSOVER, PARENT, PARTNER)),
     "folder_mutate": (FOLDER, PromptRequest(1, PromptKind.MUTATE, judged(pack(FILES), (0.5, 0.5)))),

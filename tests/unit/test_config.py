@@ -64,7 +64,6 @@ def test_a_table_of_a_section_is_changed_as_a_whole() -> None:
     [
         ({"ways": {"climb": 0.0}}, "gives every way a share of 0"),
         ({"ways": {"climb": 1.0}, "strategy": "iid"}, r"search\.ways is given with search\.strategy iid"),
-        ({"strategy": "best-of-n", "notes_interval": 5}, r"search\.notes_interval.*best-of-n"),
         ({"answers": 5}, "answers"),
     ],
 )
