@@ -397,6 +397,7 @@ def test_every_command_that_the_readme_names_exists() -> None:
     [
         (["loop", "strings", "--half=train"], "take turns"),
         (["retrain", "latest", "--anyway"], "no longer refused"),
+        (["resume", "latest", "--verify"], "leave it out"),
         (["bounds", "latest"], "evovpo check --bounds RUN"),
         (["--log-json", "runs"], "prints its answer for machines"),
         (["report", "one.toml"], "evovpo batch FILE --report-only"),
