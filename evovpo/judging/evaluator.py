@@ -159,7 +159,6 @@ class Evaluator:
         )
 
     def _answer(self, scorer: Scorer, result: Result, program: Program) -> tuple[object, str]:
-        """Return the scorer's rewards and text; zeros and a warning if it raises on a candidate's outputs."""
         try:
             return scorer.answer(result, str(self._problem.scorer_path))
         except ScorerError as error:
@@ -258,7 +257,6 @@ def load_scorer(problem: Problem) -> Scorer:
 
 
 def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str) -> _Cases:
-    """Return the checked cases from a scorer's function named `key`."""
     try:
         found = getattr(module, key)()
     except (Exception, SystemExit) as error:
@@ -318,7 +316,6 @@ def checked_rewards(returned: object, objectives: Sequence[Objective], origin: s
 
 
 def _raised(error: BaseException) -> str:
-    """Return type, message and line of an exception in a problem's own code."""
     frames = traceback.extract_tb(error.__traceback__)
     line = f" (line {frames[-1].lineno} of {frames[-1].filename})" if frames else ""
     return f"{type(error).__name__}: {str(error)[:300]}{line}"

@@ -24,9 +24,7 @@ except ImportError as missing:
     ) from missing
 
 _RETRIES = 5
-"""Maximum retries of a task after the loss of its process or machine."""
-_KEPT = 4
-"""Maximum number of evaluators that a Ray process keeps open, each with a fork-server."""
+_MOST_HELD = 4
 _OBJECT_STORE_BYTES = 100 << 20
 """Object store size of a cluster started here: problems and programs are small."""
 
@@ -49,7 +47,7 @@ def held_judge(job: RayJob) -> Judge:
     if place is not None:
         _held.append(_held.pop(place))
     else:
-        if len(_held) == _KEPT:
+        if len(_held) == _MOST_HELD:
             _held.pop(0)[2].close()
         stack = contextlib.ExitStack()
         _held.append((job, stack.enter_context(open_evaluator(*job)), stack))
@@ -57,7 +55,6 @@ def held_judge(job: RayJob) -> Judge:
 
 
 def _evaluate(job: RayJob, method: str, program: Program) -> Any:
-    """Call a method of `Judge` with a program, inside the task."""
     return getattr(held_judge(job), method)(program)
 
 
@@ -97,7 +94,6 @@ class RayJudge:
             ) from error
 
     def _result(self, method: str, program: Program) -> Any:
-        """Return the result of a task, or raise its exception."""
         try:
             return ray.get(self._evaluate.remote(self._job, method, program))
         except RayTaskError as error:

@@ -92,7 +92,6 @@ def _pairs(value: object) -> list[tuple[str, Json]]:
 
 
 def _exception_status(line: Mapping[str, Any]) -> Status:
-    """Return the status for an exception, by class name and `errno`; usually `error`."""
     name, number = line["exc"], line.get("errno")
     if name == "MemoryError" or number == errno.ENOMEM:
         return Status.MEMORY
@@ -252,7 +251,6 @@ def _verdict(
 
 
 def _signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
-    """Return status and detail of a process killed by a signal after `cpu_ms` of CPU time."""
     if number == signal.SIGSYS:
         return Status.FORBIDDEN, "a system call that is never allowed"
     # For the limit the kernel counts CPU time in whole ticks, for the usage exactly: under load they

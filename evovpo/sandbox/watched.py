@@ -173,7 +173,6 @@ class EvaluatorServer(Server):
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder, whatever the modes of its contents."""
     empty(folder)
     with contextlib.suppress(OSError):
         os.rmdir(folder)  # noqa: PTH106

@@ -136,7 +136,6 @@ class Server:
             return found
 
     def _end(self) -> None:
-        """Wait for the idle server to end; kill it with all its descendants if it does not."""
         assert self._process is not None
         self._control.close()  # the server ends by itself, and so does bubblewrap around it
         pidfd = os.pidfd_open(self._process.pid)  # Popen.wait polls at growing intervals
@@ -225,7 +224,6 @@ class ForkServer(Server):
         return judge_serving(ChildReport(**json.loads(message)), log, limits, self._settings.level)
 
     def _prepare(self, payload: bytes) -> None:
-        """Start or recycle the fork-server if necessary, and write the payload."""
         if self._evaluations >= RECYCLE_AFTER:
             self.stop()
         if self._process is None:

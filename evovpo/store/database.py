@@ -187,10 +187,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`, retrying on locks, write conflicts and lost connections.
-
-        With `waits` it also retries while no server answers.
-        """
+        """Return the result of `work`, retried on conflicts, lost connections and, if `waits`, no answer."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):
@@ -228,7 +225,7 @@ class Database:
         """Create the tables, or upgrade them to the newest version, in one transaction."""
         # Not in `_prepare_sqlite`, which would change a file that may not be a store.
         if self._is_sqlite:
-            self._outside("PRAGMA journal_mode=WAL")
+            self._outside_transaction("PRAGMA journal_mode=WAL")
         # Imported here to keep opening an existing store fast, and before `write` takes the lock.
         import alembic.command  # noqa: F401
 
@@ -237,11 +234,9 @@ class Database:
     def compact(self) -> None:
         """Shrink a SQLite file after rows were removed."""
         if self.file is not None:
-            self._outside("VACUUM")
+            self._outside_transaction("VACUUM")
 
-    def _outside(self, statement: str) -> None:
-        """Run an SQLite statement that is not allowed in a transaction."""
-
+    def _outside_transaction(self, statement: str) -> None:
         def run() -> None:
             with self._pool.connect() as connection:
                 connection.exec_driver_sql(statement)

@@ -13,8 +13,7 @@ from evovpo.store.database import Database
 from evovpo.store.runs import with_status
 from evovpo.types import RunStatus
 
-_IDS = 500
-"""Ids in one IN list."""
+_IDS_PAGE = 500
 _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
@@ -68,7 +67,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))
-        return [only[start : start + _IDS] for start in range(0, len(only), _IDS)]
+        return [only[start : start + _IDS_PAGE] for start in range(0, len(only), _IDS_PAGE)]
 
     shown = [
         select(table.c.program_id).where(table.c[owner].not_in(of_run[owner]))

@@ -128,7 +128,6 @@ def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> di
 
 
 def _parents(connection: Connection, owner: Column[Any], owners: Select[Any]) -> dict[str, list[Parent]]:
-    """Return the parents, in order, of the prompts or candidates whose ids a query selects."""
     found: dict[str, list[Parent]] = defaultdict(list)
     columns = owner.table.c
     query = select(owner, columns.program_id, columns.role).where(owner.in_(owners))

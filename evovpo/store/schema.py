@@ -46,22 +46,18 @@ def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
 
 
 def _keys(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return primary key columns with these names and types."""
     return [sa.Column(name, kind, primary_key=True) for name, kind in kinds.items()]
 
 
 def _all(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return NOT NULL columns."""
     return [sa.Column(name, kind, nullable=False) for name, kind in kinds.items()]
 
 
 def _some(**kinds: Any) -> list[sa.Column[Any]]:
-    """Return nullable columns."""
     return [sa.Column(name, kind) for name, kind in kinds.items()]
 
 
 def _numbered(**options: Any) -> sa.Column[int]:
-    """Return an autoincrement key column."""
     return sa.Column("number", sa.Integer, primary_key=True, autoincrement=True, **options)
 
 

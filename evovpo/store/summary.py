@@ -31,8 +31,7 @@ from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Stat
 
 _PAGE = 1000
 """Tells whose candidates are read at once."""
-_NOT_KEPT = ("calls", "curve", "_reached")
-"""Fields of a summary that are not stored among its figures."""
+_NOT_STORED = ("calls", "curve", "_reached")
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
 """Kinds of prompts whose programs do not count against the budget."""
 
@@ -273,7 +272,7 @@ class Summaries(Runs):
         further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
         connection.execute(delete(summaries).where(further))
         if found.tells > kept:
-            figures = {name: value for name, value in vars(found).items() if name not in _NOT_KEPT}
+            figures = {name: value for name, value in vars(found).items() if name not in _NOT_STORED}
             row = {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": found.curve}
             append(connection, summaries, [row])
 

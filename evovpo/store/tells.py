@@ -232,7 +232,6 @@ def _check(judged: JudgedCandidate, version: str, objectives: int) -> None:
 
 
 def _candidate_row(judged: JudgedCandidate, sources: Mapping[str, str], **others: Any) -> Row:
-    """Return the row of a candidate; its source is stored only if it differs from its program's."""
     candidate, program = judged.candidate, judged.candidate.program
     start, end = candidate.token_span or (None, None)
     return row_of(

@@ -48,7 +48,6 @@ class Trainings(Database):
     policy_version = reading(_required)
 
     def _append_event(self, connection: Connection, event: PolicyEvent) -> None:
-        """Store an event, dated now, with the training that produced its version."""
         version = None if event.number is None else _versions(connection).get(event.number)
         if event.kind.is_serving or event.kind is PolicyEventKind.PUBLISHED:
             if event.number is None:

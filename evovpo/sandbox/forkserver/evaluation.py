@@ -195,7 +195,6 @@ def seed_generators(state: Any) -> None:
 
 
 def _trace(error: BaseException) -> str:
-    """Return the innermost lines of a traceback, without those of the sandbox."""
     own = (str(Path(__file__).parent), "<frozen importlib")
     frames = [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith(own)]
     return "".join(traceback.format_list(frames[-_TRACE_FRAMES:]))[-_TRACE_LIMIT:]

@@ -35,16 +35,16 @@ def empty(folder: str) -> bool:
     prefix, numbers = os.urandom(8).hex(), itertools.count()
     try:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else keep modes that also serve other users
-            _open(folder)
+            _open_to_owner(folder)
         while entries := list(os.scandir(folder)):
             for entry in entries:
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108
                     continue
-                _open(entry.path)
+                _open_to_owner(entry.path)
                 for inner in list(os.scandir(entry.path)):
                     if inner.is_dir(follow_symlinks=False):
-                        _open(inner.path)
+                        _open_to_owner(inner.path)
                         os.rename(inner.path, f"{folder}/{prefix}-{next(numbers)}")  # noqa: PTH104
                     else:
                         os.unlink(inner.path)  # noqa: PTH108
@@ -54,7 +54,6 @@ def empty(folder: str) -> bool:
     return True
 
 
-def _open(folder: str) -> None:
-    """Try to give the owner of a folder all rights to it."""
+def _open_to_owner(folder: str) -> None:
     with contextlib.suppress(OSError):
         os.chmod(folder, 0o700)  # noqa: PTH101

@@ -131,7 +131,6 @@ def _rights(table: Iterable[tuple[int, int]], abi: int) -> int:
 
 
 def _add_rule(ruleset: int, path: str, on_file: int, on_folder: int) -> None:
-    """Allow `on_file` at the path, and also `on_folder` if it is a folder."""
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, PermissionError):
@@ -190,7 +189,6 @@ def become_user(user: int, capability: int) -> None:
 
 
 def _drop_capabilities(kept: int) -> None:
-    """Drop all capabilities except those in the bit set `kept`."""
     for capability in range(64):
         if not kept >> capability & 1:
             _prctl(PR_CAPBSET_DROP, capability, None, 0, 0)  # fails without privileges: nothing to drop

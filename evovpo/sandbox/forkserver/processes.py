@@ -80,7 +80,6 @@ def _collect() -> bool:
 
 
 def _is_running(process: int) -> bool:
-    """True unless the process is gone or a zombie."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] not in "ZX"

@@ -70,7 +70,7 @@ def exception_line(error: BaseException) -> dict[str, Any]:
     return {
         "exc": type(error).__name__,
         "msg": _printable(str(error)),
-        "line": _line_of(error.__traceback__),
+        "line": _candidate_line(error.__traceback__),
         "errno": getattr(error, "errno", None),
     }
 
@@ -80,8 +80,7 @@ def _printable(text: str) -> str:
     return text[:_TEXT_LIMIT].encode(errors="replace").decode()
 
 
-def _line_of(traceback: TracebackType | None) -> int | None:
-    """Return the candidate's innermost line in a traceback."""
+def _candidate_line(traceback: TracebackType | None) -> int | None:
     line = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _FILE_NAME:

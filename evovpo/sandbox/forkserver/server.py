@@ -163,8 +163,6 @@ class _Programs:
             resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
 
     def _become_candidate(self, server_pid: int, sockets: list[int]) -> NoReturn:
-        """Run the candidate in the payload, or let it answer calls on a socket."""
-
         def lock_down() -> None:
             resource.setrlimit(resource.RLIMIT_CPU, self._cpu_seconds)
             if sockets:

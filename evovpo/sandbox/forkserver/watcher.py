@@ -104,7 +104,6 @@ class _Watcher:
         return all(emptied)
 
     def evaluate(self, _: bytes, descriptors: list[int]) -> dict[str, Any]:
-        """Run an evaluation, end all its processes, and return the report."""
         payload, result, log, *calls = descriptors
         ready_reader, ready_writer = os.pipe()
         log_reader, log_writer = os.pipe()
@@ -166,7 +165,6 @@ class _Watcher:
                     return excess
 
     def _drain(self) -> None:
-        """Move the pipe's content to the log, up to its limit, and discard the rest."""
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(self._log_reader, _CHUNK_BYTES):
                 os.write(self._log, chunk[: max(0, self.limits["log_bytes"] - self._logged)])

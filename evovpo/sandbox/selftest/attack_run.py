@@ -112,8 +112,7 @@ def _outcome(
 
 
 @contextlib.contextmanager
-def _evaluators(level: Level, openings: Openings | None = None) -> Iterator[dict[str, WholeSandbox]]:
-    """Open a sandbox of each mode with an evaluator, for the block; `openings` apply to `whole`."""
+def _evaluator_sandboxes(level: Level, openings: Openings | None = None) -> Iterator[dict[str, WholeSandbox]]:
     with tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as folder:
         Path(folder, "evaluator.py").write_text(EVALUATOR)
         opened = openings or Openings()
@@ -131,7 +130,7 @@ def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> W
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     """Run the attacks on both evaluator modes; an attack is held only if the next program still runs."""
-    with _evaluators(level) as modes:
+    with _evaluator_sandboxes(level) as modes:
         for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:
                 found = run_evaluator(modes[mode], attack.code, attack.limits)
@@ -147,7 +146,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
     for word, attack in controls(target):
         done = []
         for openings in (None, read_openings([word], Path(target.home))):
-            with _evaluators(level, openings) as modes:
+            with _evaluator_sandboxes(level, openings) as modes:
                 found = run_evaluator(modes["whole"], attack.code, attack.limits)
                 done.append(dict(found.metrics).get("done") or [])
         tried = attack.code.count("done.append")
@@ -160,7 +159,7 @@ def measure_costs(level: Level) -> dict[str, float | None]:
     costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
     costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
     if level.has_landlock:
-        with _evaluators(level) as modes:
+        with _evaluator_sandboxes(level) as modes:
             for mode, sandbox in modes.items():
                 found = [_cpu_ms(run_evaluator(sandbox, TRIVIAL)) for _ in range(MODE_EVALUATIONS + 1)]
                 costs[mode] = sum(found[1:]) / MODE_EVALUATIONS
