@@ -63,13 +63,12 @@ def _check_function(
         faults.add(path.name, name, "a function of this name", "none", fix)
     elif isinstance(function, ast.AsyncFunctionDef):
         faults.add(path.name, name, "a plain function", "an async one", "remove async")
-    elif parameters is not None and not _takes(function.args, len(parameters)):
+    elif parameters is not None and not _takes_positional(function.args, len(parameters)):
         expected = f"a function of {len(parameters)} arguments ({', '.join(parameters)})"
         faults.add(path.name, name, expected, f"{name}({ast.unparse(function.args)})", "change its arguments")
 
 
-def _takes(arguments: ast.arguments, count: int) -> bool:
-    """True if a function with these parameters accepts `count` positional arguments."""
+def _takes_positional(arguments: ast.arguments, count: int) -> bool:
     positional = len(arguments.posonlyargs) + len(arguments.args)
     return (
         positional - len(arguments.defaults) <= count

@@ -21,7 +21,6 @@ _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
 """Maximum lines of an edit that are tried as its divider."""
 _SHOWN = 100
-"""Maximum characters of a line quoted in a reason."""
 
 
 class Edit(NamedTuple):
@@ -74,7 +73,7 @@ def read_edits(answer: str) -> list[Edit]:
 
 def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
     """Return the files (path -> text) after all edits. Raises `AnswerError` if one cannot be applied."""
-    lines = {path: _unix(text).split("\n") for path, text in files.items()}
+    lines = {path: _unix_newlines(text).split("\n") for path, text in files.items()}
     places: list[_Place] = []
     for edit in edits:
         if edit.path and edit.path not in files:
@@ -90,15 +89,14 @@ def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, st
         lines[place.path][place.start : place.start + len(place.search)] = place.replace
     edited = {path: "\n".join(found) for path, found in lines.items()}
     for path, text in files.items():
-        if _unix(text) != text:
+        if _unix_newlines(text) != text:
             edited[path] = edited[path].replace("\n", "\r\n")
     if edited == dict(files):
         raise AnswerError("it changes nothing")
     return edited
 
 
-def _unix(text: str) -> str:
-    """Replace `\\r\\n` by plain newlines if all lines of a text end in `\\r\\n`."""
+def _unix_newlines(text: str) -> str:
     plain = text.replace("\r\n", "\n")
     return plain if plain.count("\n") == text.count("\r\n") else text
 
@@ -120,7 +118,7 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
                 path, start = places[0]
                 if exactness == 2:
                     window = files[path][start : start + len(search)]
-                    old, new = _indent(search), _indent(window)
+                    old, new = _common_indent(search), _common_indent(window)
                     if any(line.strip() and not line.startswith(old) for line in replace):
                         raise AnswerError(f"{its} indented otherwise than the program, and REPLACE less so")
                     replace = tuple(new + line[len(old) :] if line.strip() else "" for line in replace)
@@ -143,14 +141,13 @@ def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> lis
     ]
 
 
-def _indent(lines: Sequence[str]) -> str:
-    """Return the common indentation of all non-blank lines."""
+def _common_indent(lines: Sequence[str]) -> str:
     indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
     return functools.reduce(lambda one, other: one[: shared(one, other)], indents or [""])
 
 
 def _dedented(lines: Sequence[str]) -> list[str]:
-    width = len(_indent(lines))
+    width = len(_common_indent(lines))
     return [line[width:] if line.strip() else "" for line in lines]
 
 
@@ -160,7 +157,6 @@ def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
     bare = {path: [line.strip() for line in lines] for path, lines in files.items()}
 
     def same(place: tuple[str, int]) -> int:
-        """Return the number of matching lines at a place."""
         pairs = zip(wanted, bare[place[0]][place[1] :], strict=False)
         return sum(bool(line) and line == other for line, other in pairs)
 

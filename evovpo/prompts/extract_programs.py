@@ -29,7 +29,7 @@ def read_rewrite(
     """
     found = blocks(text)
     if problem.suffix == "/":
-        return _read_files(problem, found, base, is_cut, has_blocks)
+        return _folder_program(problem, found, base, is_cut, has_blocks)
     language = program_text.language_of(problem.suffix)
     if not found and (problem.entry, problem.parameters) == ("answer", ()) and "def " not in text:
         return Program(f"def answer():\n    return {text.strip()!r}\n")  # the answer is plain text
@@ -84,10 +84,9 @@ def _whole_program(
     return _checked(problem, {_ALONE: source}, old, has_blocks)
 
 
-def _read_files(
+def _folder_program(
     problem: Problem, found: list[Block], base: Program | None, is_cut: bool, has_blocks: bool
 ) -> Program:
-    """Return the folder program with the files of an answer and the other files of `base`."""
     old = {} if base is None else files_of(problem, base)
     new: dict[str, str] = {}
     for block in found:
@@ -114,10 +113,7 @@ def _read_files(
 def _checked(
     problem: Problem, changed: Mapping[str, str], old: Mapping[str, str], has_blocks: bool
 ) -> Program:
-    """Return the program of old and changed files, after checking text encoding and EVOLVE-BLOCKs.
-
-    Syntax is not checked here: the sandbox reports errors with their line.
-    """
+    """Check encoding and EVOLVE-BLOCKs; the sandbox reports syntax errors with their line."""
     has_markers = has_blocks and any(map(layout, old.values()))
     files = dict(old)
     for path, source in changed.items():
@@ -166,6 +162,5 @@ def defined_names(source: str | bytes) -> frozenset[str] | None:
 
 
 def _has_definitions(source: str, entry: str) -> bool:
-    """Return whether Python code defines `entry`, or any name if `entry` is empty."""
     names = defined_names(source) or frozenset()
     return entry in names if entry else bool(names)

@@ -10,11 +10,9 @@ from evovpo.types import Evaluation, Json, Problem, Status
 
 FEEDBACK_CHARACTERS = 1500
 """Maximum characters of a program's feedback."""
-_COMPONENTS = 64
-"""Maximum reward components or metrics listed by name."""
+_MOST_COMPONENTS = 64
 _METRIC_CHARACTERS = 200
 _BETTER = 8
-"""Maximum components listed as better."""
 _LINE_CHARACTERS = 300
 
 _LANGUAGES = {
@@ -128,7 +126,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
         f"{name}{sign}{number(value) if isinstance(value, float) else json.dumps(value)}"
         + " (lower is better)" * (name in lower)
         for name, value in evaluation.metrics or ()
-        if isinstance(value, bool | int | float) and _is_short(name) and (score is None or name != ranked_by)
+        if isinstance(value, bool | int | float) and _is_safe(name) and (score is None or name != ranked_by)
     ]
     if plain:
         parts.append(f"As measured: {_listed(plain)}.")
@@ -141,7 +139,7 @@ def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int]
     if evaluation.feedback.strip():
         parts.append(evaluation.feedback)
     for name, value in evaluation.metrics or ():
-        if not isinstance(value, bool | int | float) or not _is_short(name):
+        if not isinstance(value, bool | int | float) or not _is_safe(name):
             text = value if isinstance(value, str) else json.dumps(value)
             parts.append(f"{name[:_METRIC_CHARACTERS]}: {capped(text, _METRIC_CHARACTERS)}")
     return quoted("\n".join(parts), characters)
@@ -183,10 +181,9 @@ def _failed_rows(problem: Problem, evaluation: Evaluation, rows: Sequence[int]) 
 def _listed(named: Sequence[str]) -> str:
     if not named:
         return "none"
-    more = [f"and {len(named) - _COMPONENTS} more"] if len(named) > _COMPONENTS else []
-    return ", ".join([*named[:_COMPONENTS], *more])
+    more = [f"and {len(named) - _MOST_COMPONENTS} more"] if len(named) > _MOST_COMPONENTS else []
+    return ", ".join([*named[:_MOST_COMPONENTS], *more])
 
 
-def _is_short(name: str) -> bool:
-    """Return whether a metric's name is safe outside of a code block."""
+def _is_safe(name: str) -> bool:
     return len(name) <= 64 and name.isprintable() and harmless(name) == name

@@ -14,8 +14,7 @@ _DELIMITER = re.compile(r"[#*>_ \t]*={2,}[ \t]*ANSWER[ \t]*(\d+)[ \t]*={2,}[*_ \
 _OPENING = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^`]*)")
 _CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
-_BEGINS = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
-"""Start of the program in an answer."""
+_PROGRAM_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
 _IDEA_CHARACTERS = 300
 _REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 """Reasoning at the start of a reply, from servers that do not remove it."""
@@ -52,7 +51,7 @@ def without_reasoning(text: str) -> str:
 
 def idea_of(text: str) -> str:
     """Return the text of an answer before its first code block or edit, as one short line; may be empty."""
-    found = _BEGINS.search(without_reasoning(text))
+    found = _PROGRAM_START.search(without_reasoning(text))
     if found is None:
         return ""
     words = " ".join(without_reasoning(text)[: found.start()].split())
@@ -106,7 +105,6 @@ def named_path(line: str) -> str:
 
 
 def _parts(lines: list[_Line]) -> list[tuple[int, list[str]]]:
-    """Return the blocks and the texts between them, as (block number or -1, lines)."""
     grouped = itertools.groupby(lines, key=lambda line: line.block)
     return [(number, [line.text for line in part]) for number, part in grouped]
 

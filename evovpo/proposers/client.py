@@ -38,14 +38,11 @@ except ImportError as error:
 _log = logging.getLogger(__name__)
 
 _LONGEST_WAIT_SECONDS = 60.0
-_LONGEST_ASKED_SECONDS = 600.0
-"""Maximum accepted Retry-After of a server."""
+_LONGEST_RETRY_AFTER_SECONDS = 600.0
 _PASSING = ("timeout", "connection", "http")
 """First words of failure reasons that may be temporary; other reasons are faulty answers."""
-_AGAIN = (408, 409, 425, 429)
-"""Retryable status codes below 500."""
-_CONNECTIONS = 500
-"""Approximate number of requests that share a client."""
+_RETRY = (408, 409, 425, 429)
+_REQUESTS_PER_CLIENT = 500
 _TOP = 5
 """Number of likeliest tokens compared to check that log-probabilities follow the temperature."""
 
@@ -67,7 +64,6 @@ class _SentRequest(NamedTuple):
 
     @property
     def is_broke(self) -> bool:
-        """True if the key's account has no credit left."""
         return self.refusal is not None and self.refusal.code == "insufficient_quota"
 
 
@@ -93,7 +89,7 @@ class Client:
         self._temperatures = {1.0}
         """Temperatures that log-probabilities are known to follow; 1 needs no check."""
         # A client searches all its connections at every request, and has at most 1,000.
-        key, count = self._key or "none", math.ceil(self.settings.concurrency / _CONNECTIONS)
+        key, count = self._key or "none", math.ceil(self.settings.concurrency / _REQUESTS_PER_CLIENT)
         self._clients = deque(
             openai.AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=timeout, max_retries=0)
             for _ in range(count)
@@ -172,7 +168,7 @@ class Client:
                     elif sent.status == 404 and ticket.load is not None and not is_loaded:
                         is_loaded = True
                         await ticket.load()
-                    elif sent.is_broke or sent.status is None or sent.status in _AGAIN or sent.status >= 500:
+                    elif sent.is_broke or sent.status is None or sent.status in _RETRY or sent.status >= 500:
                         failed, now = failed + 1, time.monotonic()
                         failing_since = failing_since or now
                         times = f"{failed} times" if failed > 1 else "once"
@@ -316,12 +312,11 @@ class Client:
         """Return the seconds until the next attempt: exponential with jitter, but at least Retry-After."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
-        asked = 0.0 if sent.refusal is None else _retry_after(sent.refusal)
-        return max(doubled, min(asked, _LONGEST_ASKED_SECONDS))
+        asked = 0.0 if sent.refusal is None else _retry_after_seconds(sent.refusal)
+        return max(doubled, min(asked, _LONGEST_RETRY_AFTER_SECONDS))
 
 
-def _retry_after(error: openai.APIStatusError) -> float:
-    """Return the seconds in the Retry-After header, or 0."""
+def _retry_after_seconds(error: openai.APIStatusError) -> float:
     text = error.response.headers.get("retry-after", "0")
     with contextlib.suppress(ValueError):
         return max(float(text), 0.0)

@@ -319,7 +319,6 @@ class LocalProposer:
                     waiting.future.set_result((completions, seconds))
 
     def _take_batch(self) -> list[_Waiting]:
-        """Remove and return the oldest requests for one policy that fit into a batch."""
         queue = [waiting for waiting in self._waiting if not waiting.future.done()]
         batch: list[_Waiting] = []
         rows = 0

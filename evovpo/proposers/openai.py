@@ -220,7 +220,6 @@ class OpenAIProposer:
         return found
 
     async def _load(self, client: Client, version: PolicyVersion) -> None:
-        """Load an adapter into the server, and check it against its published log-probabilities if any."""
         async with self._one_at_a_time:
             warm_up = read_warm_up(Path(version.path))
             if warm_up is None:

@@ -101,7 +101,6 @@ def dealt(count: int) -> list[list[int]]:
 
 
 def _listed(rows: Iterable[dict[str, object]]) -> str:
-    """Return a JSON list with one row per line."""
     return "[\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
 
 

@@ -21,9 +21,7 @@ _MOST_ISLANDS = 10_000
 _USUAL_FOLDERS = ("checkpoints", "openevolve_output", "output", "")
 
 
-def _else(default: object) -> pydantic.WrapValidator:
-    """Return a validator that replaces a value of the wrong type by `default`."""
-
+def _or_default(default: object) -> pydantic.WrapValidator:
     def validated(value: object, validate: pydantic.ValidatorFunctionWrapHandler) -> object:
         try:
             return validate(value)
@@ -47,10 +45,10 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     id: str
     code: str
-    language: Annotated[str, _else("")] = ""
-    parent: Annotated[str | None, _else(None)] = pydantic.Field(None, alias="parent_id")
-    iteration: Annotated[int, _else(0)] = pydantic.Field(0, alias="iteration_found")
-    timestamp: Annotated[float, pydantic.Field(ge=0, le=_LAST_SECOND), _else(0.0)] = 0.0
+    language: Annotated[str, _or_default("")] = ""
+    parent: Annotated[str | None, _or_default(None)] = pydantic.Field(None, alias="parent_id")
+    iteration: Annotated[int, _or_default(0)] = pydantic.Field(0, alias="iteration_found")
+    timestamp: Annotated[float, pydantic.Field(ge=0, le=_LAST_SECOND), _or_default(0.0)] = 0.0
     island: int = 0
     metrics: Annotated[
         tuple[tuple[str, Any], ...],
@@ -60,8 +58,8 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
     artifacts: Annotated[tuple[tuple[str, str], ...], pydantic.BeforeValidator(_artifacts)] = pydantic.Field(
         (), alias="artifacts_json"
     )
-    metadata: Annotated[dict[str, Any], _else({})] = {}
-    prompts: Annotated[dict[str, Any], _else({})] = {}
+    metadata: Annotated[dict[str, Any], _or_default({})] = {}
+    prompts: Annotated[dict[str, Any], _or_default({})] = {}
 
     @property
     def status(self) -> Status:
@@ -91,7 +89,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
         return first if isinstance(first, str) else ""
 
     def _template(self) -> dict[str, Any]:
-        """Return prompt and answer of the first template with a user message."""
         templates = (value for value in self.prompts.values() if isinstance(value, dict))
         return next((value for value in templates if isinstance(value.get("user"), str)), {})
 
@@ -162,7 +159,6 @@ def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]
 
 
 def _checkpoint_folder(path: Path) -> Path:
-    """Return the checkpoint folder: `path` itself, or the latest checkpoint in an output folder."""
     if (path / "programs").is_dir():
         return path.resolve()
     found = [

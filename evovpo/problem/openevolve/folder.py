@@ -48,7 +48,7 @@ def is_project(path: Path) -> bool:
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
     if not path.is_dir() or (path / "problem.toml").is_file():
         return False
-    return bool(_evaluators(path) or _signs(path))
+    return bool(_evaluators(path) or _typical_files(path))
 
 
 def own_settings(path: Path) -> Path | None:
@@ -82,7 +82,7 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
             f"{evaluator}: expected a function evaluate(program_path), found none; define it, or give the "
             "file that does"
         )
-    initial = Path(initial_program).resolve() if initial_program else _initial(folder, evaluator.name)
+    initial = Path(initial_program).resolve() if initial_program else _initial_program(folder, evaluator.name)
     return Project(
         folder=folder,
         evaluator=evaluator.name,
@@ -117,7 +117,6 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _evaluators(folder: Path) -> list[Path]:
-    """Return candidate evaluator files: the one with the usual name, else all that define `evaluate`."""
     usual = folder / EVALUATOR
     if usual.is_file():
         return [usual]
@@ -139,7 +138,7 @@ def _the_evaluator(folder: Path) -> Path:
             f"{folder}: expected one evaluator, found {names}; name it, for example "
             f"evovpo evolve {folder}/{found[0].name}"
         )
-    signs = ", ".join(_signs(folder))
+    signs = ", ".join(_typical_files(folder))
     looks = f" (it looks like an OpenEvolve project without its evaluator: {signs})" * bool(signs)
     raise ProblemError(
         f"{folder}: expected {EVALUATOR}, or one Python file that defines evaluate(program_path) and returns "
@@ -147,8 +146,7 @@ def _the_evaluator(folder: Path) -> Path:
     )
 
 
-def _signs(folder: Path) -> list[str]:
-    """Return the names of files in a folder that are typical of an OpenEvolve project."""
+def _typical_files(folder: Path) -> list[str]:
     patterns = ("initial_program", "initial_program.*", "init_program.*", *_CONFIGS)
     return sorted({path.name for pattern in patterns for path in folder.glob(pattern)})
 
@@ -161,8 +159,7 @@ def _defined(path: Path) -> frozenset[str] | None:
         return None
 
 
-def _initial(folder: Path, evaluator: str) -> Path:
-    """Return the initial program: exactly one match of the first name pattern that has any."""
+def _initial_program(folder: Path, evaluator: str) -> Path:
     for pattern in ("initial_program.*", "init_program.*", "initial_program/", "initial_*.*"):
         there = [path for path in folder.glob(pattern) if path.is_dir() is pattern.endswith("/")]
         found = sorted(path for path in there if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)

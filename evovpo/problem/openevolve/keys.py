@@ -27,7 +27,6 @@ def _elites(config: Any) -> int:
 
 
 def _ways(config: Any) -> dict[str, float]:
-    """Return the initial shares: exploitation for `climb`, exploration for `explore`, the rest for others."""
     explores, climbs = float(config.database.exploration_ratio), float(config.database.exploitation_ratio)
     rest = max(0.0, 1.0 - explores - climbs)
     others = {"combine": 0.5 * rest, "repair": 0.3 * rest, "fresh": 0.2 * rest}
@@ -75,7 +74,7 @@ _SETTINGS = {
     "evaluator.enable_artifacts": "evaluator.artifacts",
     "evaluator.evaluator_args": "evaluator.arguments",
 }
-_VALUES: dict[str, Callable[[Any], object]] = {
+_CONVERTED: dict[str, Callable[[Any], object]] = {
     "prompt.style": lambda c: "diff" if c.diff_based_evolution else "rewrite",
     # In OpenEvolve a negative patience means: stop when a score equals the threshold.
     "search.patience": lambda c: c.early_stopping_patience if c.early_stopping_patience > 0 else None,
@@ -86,12 +85,11 @@ _VALUES: dict[str, Callable[[Any], object]] = {
     "search.ways": _ways,
     "evaluator.thresholds": lambda c: _thresholds(c.evaluator),
 }
-"""Settings whose value is converted instead of copied."""
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
-    key: (setting, _VALUES.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
+    key: (setting, _CONVERTED.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
 }
 """Key -> our setting, and a function that reads its value from the loaded configuration."""
-_REASONS = {
+_WHY_WITHOUT_EFFECT = {
     "every evaluation is stored immediately": "checkpoint_interval checkpoint_on_improvement",
     "the store has every call, program and evaluation": (
         "log_level log_dir logger_prefix database.log_prompts database.artifacts_base_path "
@@ -143,8 +141,7 @@ _REASONS = {
     "a run has one answer format (prompt.style)": "full_rewrite_probability",
     "feedback shows their first 2,000 characters": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
-"""Reason that keys have no effect here -> their names."""
-WITHOUT_EFFECT = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+WITHOUT_EFFECT = {name: reason for reason, names in _WHY_WITHOUT_EFFECT.items() for name in names.split()}
 KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")

@@ -176,7 +176,6 @@ def _draft(
 def _with_metrics(
     draft: Problem, settings: OpenEvolveSettings, metrics: tuple[Metric, ...], content: tuple[str, ...]
 ) -> Problem:
-    """Return the problem with objectives and version, a hash of everything that changes an evaluation."""
     assert draft.evaluator is not None
     is_reward = draft.evaluator.left_out is None
     problem = dataclasses.replace(

@@ -20,7 +20,7 @@ from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
 """Minimum distance of a soft reward from 0 and from 1."""
-_COSTS = frozenset(
+_COST_WORDS = frozenset(
     (
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
         *("time", "times", "seconds", "secs", "ms", "milliseconds", "duration", "durations", "runtime"),
@@ -28,8 +28,7 @@ _COSTS = frozenset(
         *("penalty", "penalties", "violation", "violations", "failures", "reversals", "changes"),
     )
 )
-"""Words in metric names that suggest lower is better."""
-_MERITS = frozenset(
+_MERIT_WORDS = frozenset(
     (
         *("score", "reward", "fitness", "accuracy", "quality", "efficiency", "improvement", "speedup"),
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
@@ -67,7 +66,7 @@ class MetricDeclaration(Section):
 def suggests_lower(name: str) -> bool:
     """True if a metric's name (`eval_time`, `maxError`) suggests an error, a time or a cost."""
     words = {word.lower() for word in _WORD.findall(name)}
-    return bool(words & _COSTS) and not words & _MERITS
+    return bool(words & _COST_WORDS) and not words & _MERIT_WORDS
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:

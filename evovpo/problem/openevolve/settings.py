@@ -77,7 +77,7 @@ _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 def read_settings(path: Path) -> OpenEvolveSettings:
     """Return the settings in the YAML file `path`. Raises `ConfigError` if it is not OpenEvolve's format."""
-    raw = _raw(path)
+    raw = _raw_yaml(path)
     loaded = _loaded(path, raw)
     models = _models(raw, loaded)
     values = _judges(raw, loaded)
@@ -89,7 +89,7 @@ def read_settings(path: Path) -> OpenEvolveSettings:
         if value is None:
             keys.append(Key(name, Effect.NONE, "empty: nothing is said"))
         elif last == "api_key":
-            variable = _variable(value)
+            variable = _environment_variable(value)
             unread = "a key in a file is not read; put it into the environment: OPENAI_API_KEY"
             remark = f"models.key_variable = {variable}" if variable else unread
             keys.append(Key(name, Effect.MAPPED if variable else Effect.NONE, remark))
@@ -131,8 +131,7 @@ def read_settings(path: Path) -> OpenEvolveSettings:
     )
 
 
-def _raw(path: Path) -> dict[str, Any]:
-    """Return the parsed YAML, unconverted."""
+def _raw_yaml(path: Path) -> dict[str, Any]:
     import yaml
     from openevolve.config import Config
 
@@ -206,7 +205,6 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield every key of the file with its value, flattening sections and lists of sections."""
     for key, inner in value.items():
         name = f"{prefix}{key}"
         if isinstance(inner, dict) and inner and name not in theirs.KNOWN:
@@ -219,7 +217,6 @@ def _leaves(value: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _axes(raw: Mapping[str, Any], loaded: Any) -> tuple[tuple[str, int], ...]:
-    """Return the feature dimensions set in the file itself, each with its number of bins."""
     if (raw.get("database") or {}).get("feature_dimensions") is None:
         return ()
     bins = loaded.database.feature_bins
@@ -250,7 +247,7 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
             table["top_p"] = float(model.top_p)
         if model.reasoning_effort is not None:
             table["extra"] = {"reasoning_effort": model.reasoning_effort}
-        variable = _variable(entry.get("api_key") or shared.get("api_key"))
+        variable = _environment_variable(entry.get("api_key") or shared.get("api_key"))
         if variable:
             table["key_variable"] = variable
         same = tables.setdefault(repr(table), table)
@@ -259,15 +256,13 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
 
 
 def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
-    """Return the setting for the judging models; empty if there are none."""
     models = _models(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
     prompt = {"template_dir": loaded.prompt.template_dir}
     told = {"models": models, "weight": loaded.evaluator.llm_feedback_weight, "prompt": prompt}
     return {"evaluator.judges": told} if models else {}
 
 
-def _variable(secret: object) -> str | None:
-    """Return the name in `${NAME}`, or None for anything else."""
+def _environment_variable(secret: object) -> str | None:
     found = _VARIABLE.fullmatch(secret) if isinstance(secret, str) else None
     return found[1] if found else None
 
