@@ -117,7 +117,6 @@ def batch(
 
 
 def _report(name: str, store_url: str | None, out: Path | None, limit: int | None, as_json: bool) -> None:
-    """Write the report of a batch's stored runs: a page with pictures, and files of tables."""
     from evovpo.experiments.batch import read_batch
     from evovpo.experiments.results import read_results
     from evovpo.page.batch_report import results_json, write_report

@@ -118,7 +118,7 @@ def evolve(
     from evovpo.runs.run import start
 
     if secondary_model is not None:
-        raise ConfigError(_two_models(model or "NAME", secondary_model))
+        raise ConfigError(_two_models_advice(model or "NAME", secondary_model))
     initial_program = None
     if evaluator is not None:
         initial_program, problem_name = problem_name, str(evaluator)
@@ -146,7 +146,7 @@ def evolve(
     check_proposer(request.problem, request.config)
     if not as_json:
         _ask_about_mean(request)
-    waiting = _loading(request.config)
+    waiting = _loading_message(request.config)
     beside = page_beside(request.config.store.url) if serve else nullcontext()
     with open_store(request.config.store.url, create=True) as store, beside:
         if origin is not None:
@@ -157,7 +157,7 @@ def evolve(
                 request = replace(request, config=request.config.changed(run=run))
             request, note = with_origin(request, store)
             say(f"note: {note}", stderr=True)
-        outcome = _watched(store, waiting, partial(start, request, store))
+        outcome = _with_live_view(store, waiting, partial(start, request, store))
         table = Path(problem_name) if is_table(problem_name) else None
         _finish(store, as_json, outcome, table, output, output_dir)
 
@@ -196,17 +196,16 @@ def resume(
         changes = settings(overrides, {"search.evaluations": evaluations})
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
-        waiting = "reading the run" if end or config.proposer.name == "random" else _loading(config)
+        waiting = "reading the run" if end or config.proposer.name == "random" else _loading_message(config)
         work = partial(take_up, run_id, store, changes=changes)
-        outcome = granting(lambda words: _watched(store, waiting, partial(work, allow=words)), allow)
+        outcome = granting(lambda words: _with_live_view(store, waiting, partial(work, allow=words)), allow)
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
         _finish(store, as_json, outcome)
 
 
-def _two_models(first: str, second: str) -> str:
-    """Return the instructions for using two models: a configuration file with two tables."""
+def _two_models_advice(first: str, second: str) -> str:
     tables = [
         f'[[models]]\nname = "{name}"\nweight = {weight}' for name, weight in ((first, 1.0), (second, 0.2))
     ]
@@ -215,7 +214,6 @@ def _two_models(first: str, second: str) -> str:
 
 
 def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
-    """Write OpenEvolve's output files of a run, if it is of a project or `folder` is given."""
     from evovpo.integrations.export_checkpoint import write_best, write_checkpoint
 
     if folder is None and view.problem.evaluator is None:
@@ -228,7 +226,6 @@ def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
 
 
 def _ask_about_mean(request: RunRequest) -> None:
-    """Ask at a terminal, once for a project, whether to search for the mean of its metrics."""
     from evovpo.problem.openevolve.metrics import draft
 
     problem, initial = request.problem, request.project and request.project.initial
@@ -251,10 +248,7 @@ def _finish(
     output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if its program memorised.
-
-    For a problem made from `table`, also print rows that resemble no example and how to fill `output`.
-    """
+    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if its program memorised."""
     from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run, stored_run
@@ -308,8 +302,7 @@ def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
-def _watched(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
-    """Run a search with a live view; if it is interrupted, print how to resume it."""
+def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
     from evovpo.reports.live import LiveProgress
 
     live = LiveProgress(console(stderr=True), store.call_totals)
@@ -339,7 +332,6 @@ def stopped(live: LiveProgress, store: Store) -> NoReturn:
     )
 
 
-def _loading(config: Config) -> str:
-    """Return the message to show until a run with this configuration begins."""
+def _loading_message(config: Config) -> str:
     waits = {"random": "getting ready", "openai": "asking the server"}
     return waits.get(config.proposer.name, "loading the model (a few seconds)")

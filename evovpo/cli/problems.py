@@ -100,7 +100,7 @@ def new(
     if (domain is None) != (data is None):
         raise ConfigError("expected --domain DOMAIN and --data FILE together; give both, or neither")
     if domain is not None:
-        _offered("pose")(domain, data, row, name)
+        _training_command("pose")(domain, data, row, name)
         return
     if (table is None and (output or columns)) or (kind == "score" and table is not None):
         raise ConfigError(
@@ -118,8 +118,7 @@ def new(
         say(f"With an instruction model behind a server:  evovpo evolve {name} --base-url URL --model NAME")
 
 
-def _offered(name: str) -> Callable[..., None]:
-    """Return a function of the installed package with the training commands."""
+def _training_command(name: str) -> Callable[..., None]:
     from importlib import import_module
     from importlib.metadata import entry_points
 

@@ -19,8 +19,7 @@ from evovpo.store.summary import CandidateLine, TellLine
 from evovpo.types import Problem, PromptKind, Status
 
 _PAGE_TELLS = 250
-_WINDOW = 100
-"""Number of judged programs in the running mean."""
+_RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
@@ -102,7 +101,7 @@ class RunFigures:
         self.by_policy: Counter[int] = Counter()
         self.rises: list[int] = []
         """Indices in `points` at which the best rises."""
-        self._latest: deque[float] = deque(maxlen=_WINDOW)
+        self._latest: deque[float] = deque(maxlen=_RUNNING_MEAN_PROGRAMS)
         self._orders: dict[str, list[ProgramLine]] = {}
         self._ordering = threading.Lock()
 

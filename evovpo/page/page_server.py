@@ -73,7 +73,7 @@ class _TimedConnection(H11Protocol):
             waiting = {one._deadline.when(): one.transport for one in open_ones if one._deadline}
             (waiting[min(waiting)] if waiting else transport).abort()
         super().connection_made(transport)
-        self._look()
+        self._start_or_stop_timeout()
 
     @property
     def is_closing(self) -> bool:
@@ -81,26 +81,25 @@ class _TimedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._look()
+        self._start_or_stop_timeout()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._look()
+        self._start_or_stop_timeout()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._look()
+        self._start_or_stop_timeout()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._look()
+        self._start_or_stop_timeout()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._go_on()
 
-    def _look(self) -> None:
-        """Start the timeout while waiting for the client, else stop it."""
+    def _start_or_stop_timeout(self) -> None:
         is_asked = self.cycle is not None and not self.cycle.response_complete
         if is_asked and self.conn.their_state is not h11.SEND_BODY and not self.flow.write_paused:
             self._go_on()
@@ -120,14 +119,14 @@ def application(source: Source, token: str | None = None, report: LiveReport | N
     Without a token, only requests to localhost by name are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
-        **_QUERIES,
+        **_READ_API,
         "/api/page": (lambda _: {"report": report is not None}, {}),
         "/api/report": (lambda _: {"report": report.record() if report else None}, {}),
         "/healthz": (lambda _: {"schema": source.store().schema_version()}, {}),
     }
     routes = [
         *(Route(path, partial(_file, ASSETS / name)) for path, name in _FILES.items()),
-        *(Route(path, _answer(source, *query)) for path, query in queries.items()),
+        *(Route(path, _endpoint(source, *query)) for path, query in queries.items()),
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _refused})
     app.add_middleware(BaseHTTPMiddleware, dispatch=partial(_guard, token))
@@ -178,14 +177,9 @@ def _file(path: Path, request: Request) -> Response:
     return FileResponse(path)
 
 
-def _answer(
+def _endpoint(
     source: Source, read: Callable[..., Record | Response], allowed: dict[str, Allowed]
 ) -> Callable[[Request], Response]:
-    """Return an endpoint that answers with a record or an error.
-
-    `read` takes the source, the path parameters and the `allowed` query parameters.
-    """
-
     def answer(request: Request) -> Response:
         given = {name: value for name, value in request.query_params.items() if name != "token"}
         try:
@@ -232,7 +226,7 @@ _COUNT = range(10**9 + 1)
 _PAGED: dict[str, Allowed] = {"offset": _COUNT, "limit": range(1, MOST_ROWS + 1)}
 _SORTED: dict[str, Allowed] = {"sort": [*SORTS, *(f"-{name}" for name in SORTS)]}
 _OF_PROGRAMS: dict[str, Allowed] = {"status": list(Status), "island": _COUNT, "policy_version": _COUNT}
-_QUERIES: _Queries = {
+_READ_API: _Queries = {
     "/api/runs": (read_api.runs_record, {**_PAGED, "problem": None, "status": [*RunStatus, MEMORISED]}),
     "/api/runs/{run_id}": (read_api.run_record, {}),
     "/api/runs/{run_id}/programs": (read_api.programs_record, {**_PAGED, **_SORTED, **_OF_PROGRAMS}),
@@ -241,7 +235,6 @@ _QUERIES: _Queries = {
     "/api/programs/{program_id}": (read_api.program_record, {"run": None}),
     "/api/policies": (read_api.policies_record, {}),
 }
-"""The read API: path -> function and parameters."""
 
 
 def _error(status: int, message: str) -> Response:

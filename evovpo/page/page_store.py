@@ -9,15 +9,13 @@ from evovpo.store import Store
 from evovpo.store.database import file_identity, parse_url
 from evovpo.types import Problem, Run
 
-_PATIENCE = {
+_TIMEOUTS = {
     "sqlite": {"timeout": "5"},
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
-"""Default timeouts of store requests."""
 UPDATE_SECONDS = 0.04
 """Approximate time limit for reading new tells in a request; later requests read the rest."""
-_MOST_LINES = 400_000
-"""Maximum number of programs in cached figures; least recently used runs are dropped."""
+_MOST_CACHED_PROGRAMS = 400_000
 
 
 class Source:
@@ -26,7 +24,7 @@ class Source:
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
         """Open nothing yet. Raises StoreError if `url` is not a database URL."""
         parsed = parse_url(url)
-        patience = {**_PATIENCE.get(parsed.get_backend_name(), {}), **parsed.query}
+        patience = {**_TIMEOUTS.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
         """The store's URL with its password and timeouts."""
         self._update_seconds = update_seconds
@@ -55,7 +53,7 @@ class Source:
             self._figures.move_to_end(run.id)
             while (
                 len(self._figures) > 1
-                and sum(len(one.lines) for _, one in self._figures.values()) > _MOST_LINES
+                and sum(len(one.lines) for _, one in self._figures.values()) > _MOST_CACHED_PROGRAMS
             ):
                 self._figures.popitem(last=False)
             lock, figures = self._figures[run.id]

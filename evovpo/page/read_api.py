@@ -34,8 +34,7 @@ _MOST_STEPS = 300
 _MOST_TOKENS = 20_000
 _VALUE_CHARACTERS = 2000
 _SMALL_CURVE = 30
-_OF_A_LOOP = re.compile(r"(.+)-r\d+-p\d+")
-"""Id of a run of `evovpo loop`; the first part identifies the loop."""
+_LOOP_RUN_ID = re.compile(r"(.+)-r\d+-p\d+")
 
 Record = dict[str, Any]
 """A JSON object."""
@@ -230,11 +229,11 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     small = [*rises[:: len(rises) // _SMALL_CURVE + 1], *rises[-1:], figures.now]
     return {
         **_of(run, "id", "created_at"),
-        "group": _group(run),
+        "group": _group_key(run),
         "problem": run.problem_id,
         "status": run.status.ending(is_right),
         "strategy": config and config.search.strategy,
-        "models": _models(config),
+        "models": _server_models(config),
         "seed": str(run.seed),
         "budget": run.evaluations,
         **_of(head, "changed_at", "heldout", "cost"),
@@ -256,16 +255,14 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
     }
 
 
-def _models(config: Config | None) -> list[str]:
-    """Return the names of a run's models behind servers."""
+def _server_models(config: Config | None) -> list[str]:
     if config is None or config.proposer.name != "openai":
         return []
     return [model.name for model in config.models] or [config.proposer.model or ""]
 
 
-def _group(run: Run) -> str:
-    """Return a key shared by all runs of a loop, or by runs that differ only in their seed."""
-    loop = _OF_A_LOOP.fullmatch(run.id)
+def _group_key(run: Run) -> str:
+    loop = _LOOP_RUN_ID.fullmatch(run.id)
     return f"loop {loop[1]}" if loop else _without_seed(run.problem_id, run.problem_version, run.config_json)
 
 
@@ -345,7 +342,6 @@ def _example(row: RowResult | None) -> Record:
 
 
 def _value(value: Json) -> str:
-    """Return a value as truncated JSON text."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[:_VALUE_CHARACTERS]}… ({len(text)} characters)"
 

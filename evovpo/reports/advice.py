@@ -12,7 +12,6 @@ from evovpo.store import rises
 from evovpo.types import ParseStatus, Status
 
 _MOST = 3
-"""Maximum number of sentences."""
 _MANY = 1 / 3
 """Minimum share of requests, answers or programs with a failure that is worth a sentence."""
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
@@ -50,7 +49,7 @@ def _reasons(
     if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
         helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
         quoted = next((one for one in answers if one["text"]), None) or next(iter(answers), None)
-        such = "" if quoted is None else _such(quoted)
+        such = "" if quoted is None else _example(quoted)
         cut = sum(one["finish_reason"] == "length" for one in answers)
         if cut > len(answers) / 2:
             such, helps = ", most of them cut off at the limit of tokens", f"less thinking, {helps}"
@@ -76,7 +75,6 @@ def _reasons(
         yield "another --seed" + f", or {further}" * (not late)
 
 
-def _such(answer: Mapping[str, Any]) -> str:
-    """Return the beginning of an answer and why no program could be read from it."""
+def _example(answer: Mapping[str, Any]) -> str:
     text, reason = (printable(" ".join((answer[name] or "").split())) for name in ("text", "reason"))
     return f", such as {text!r}" * bool(text) + f" ({reason})" * bool(reason)

@@ -13,8 +13,7 @@ from evovpo.reports.live import WorkBar
 from evovpo.reports.text import calls_text
 from evovpo.store import CallTotals, RunRow
 
-_READ_SECONDS = 5.0
-"""Interval between reads of the store."""
+_READ_EVERY_SECONDS = 5.0
 
 
 @dataclass
@@ -70,7 +69,7 @@ class BatchProgress(WorkBar):
 
     def pause(self) -> None:
         """Read the request totals of running runs at intervals."""
-        if self._totals is not None and time.monotonic() - self._read_at >= _READ_SECONDS:
+        if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))
             self._calls = calls_text(totals) if totals.calls else ""

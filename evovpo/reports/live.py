@@ -26,8 +26,6 @@ _SPEED_SECONDS = 3600.0
 
 
 class _Bars(Progress):
-    """Progress bars with text below them."""
-
     below: RenderableType = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
@@ -92,7 +90,6 @@ class WorkBar:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def _line(self, text: str) -> None:
-        """Print a line unless there is a terminal."""
         if not self._console.is_terminal:
             self.line(text)
 

@@ -209,7 +209,6 @@ def plain(text: str) -> str:
 
 
 def _finish(figure: Any, path: Path, title: str, note: str) -> None:
-    """Add title and note, wrapped to the width, and write the PNG."""
     width = figure.get_figwidth()
     figure.suptitle(fill(plain(title), round(9 * width)), fontsize=14, x=0.01, ha="left")
     if note:
