@@ -80,7 +80,6 @@ class Section(BaseModel):
 
     @classmethod
     def _explained(cls, error: ValidationError, *, keys_only: bool = False) -> list[str]:
-        """Return each error in words: key, expected value, value found, remedy."""
         faults = []
         for one in error.errors(include_url=False):
             if not one["loc"]:  # raised by `check`
@@ -210,7 +209,6 @@ class Tree(Section):
 
     @classmethod
     def _sections(cls) -> dict[str, tuple[type[Section], bool]]:
-        """Return the section class of each field, and whether the field is a tuple of such sections."""
         found = {}
         for name, field in cls.model_fields.items():
             kind: Any = field.annotation

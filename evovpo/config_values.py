@@ -14,18 +14,15 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def _alternatives(field: FieldInfo) -> list[Any]:
-    """Return the alternative types of a setting: one type, perhaps with `None`."""
     is_union = get_origin(field.annotation) in (Union, UnionType)
     return list(get_args(field.annotation)) if is_union else [field.annotation]
 
 
-def _plain(kind: Any) -> Any:
-    """Return the plain type without limits and members: int, float, bool, str, tuple, dict or Literal."""
-    return _plain(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) or kind
+def _plain_type(kind: Any) -> Any:
+    return _plain_type(get_args(kind)[0]) if get_origin(kind) is Annotated else get_origin(kind) or kind
 
 
 def _limits(field: FieldInfo) -> dict[str, float]:
-    """Return the limits of a number by their pydantic names: gt, ge, le."""
     inner = [part for kind in _alternatives(field) for part in getattr(kind, "__metadata__", ())]
     rules = [*field.metadata, *(rule for part in inner for rule in part.metadata)]
     names = ("gt", "ge", "le")
@@ -38,7 +35,7 @@ def expected(field: FieldInfo) -> str:
     if said:
         return said[0]
     kind = _alternatives(field)[0]
-    plain, members = _plain(kind), get_args(kind)
+    plain, members = _plain_type(kind), get_args(kind)
     if plain is Literal:
         return "one of " + ", ".join(members)
     if plain is tuple:
@@ -61,7 +58,7 @@ def as_typed(field: FieldInfo, value: object) -> object:
 
     Earlier versions used texts for lists and tables, and 0 and "" for `None`.
     """
-    kinds = [_plain(kind) for kind in _alternatives(field)]
+    kinds = [_plain_type(kind) for kind in _alternatives(field)]
     if isinstance(value, str) and str not in kinds and {NoneType, tuple, dict} & {*kinds}:
         value = read_text(field, value)
     if isinstance(value, Path):
@@ -74,7 +71,7 @@ def as_typed(field: FieldInfo, value: object) -> object:
 
 def read_text(field: FieldInfo, text: str) -> object:
     """Parse a text as the value of a setting; invalid text is returned unchanged, for `load` to refuse."""
-    kinds, stripped = [_plain(kind) for kind in _alternatives(field)], text.strip()
+    kinds, stripped = [_plain_type(kind) for kind in _alternatives(field)], text.strip()
     if NoneType in kinds and stripped in ("", "None"):
         return None
     kind = kinds[0]

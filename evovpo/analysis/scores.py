@@ -12,11 +12,10 @@ COMBINED = "combined_score"
 """Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
 """Metric that marks a failure: a text, or 0 as the only number."""
-_FAULT = re.compile(
+_FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
 )
-"""Pattern of feedback lines that report a failure."""
 NO_SCORE = -math.inf
 """Score of a program that failed or has no finite score, below all other scores."""
 
@@ -100,7 +99,7 @@ def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
     if score is not None and score > 0.0:
         return ""
     told = [said] if isinstance(said, str) and said.strip() else []
-    told += [line for line in feedback.splitlines() if _FAULT.search(line)][-1:]
+    told += [line for line in feedback.splitlines() if _FAULT_LINE.search(line)][-1:]
     return " ".join(told[0].split()) if told else "it returned no score" * (score is None)
 
 

@@ -23,8 +23,7 @@ Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
 """Number of resamples; ends of 95 % intervals then vary by about 2 % of the width between generators."""
-_ORDERS = 2000
-"""Number of random orders of a task's chains that `pair_at_k` uses."""
+_RANDOM_ORDERS = 2000
 _EXACT_TASKS = 14
 """Maximum number of tasks for which all 2^T sign patterns are used instead of a sample."""
 
@@ -48,7 +47,7 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
     # P(max <= t) as a sum over the last, truncated chain: if all its answers are at most t, so are all q + 1
     # drawn chains; if only its kept answers are, the q complete chains come from the others at most t.
     thresholds = np.unique(values)
-    below_whole = _count_below(values.max(axis=1), thresholds)
+    below_whole = _count_at_most(values.max(axis=1), thresholds)
     found = []
     for k in ks:
         if not 1 <= k <= values.size:
@@ -60,7 +59,7 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
         if rest == 0:
             share = _all_below(chains, whole)[below_whole]
         else:
-            below_cut = _count_below(values[:, :rest].max(axis=1), thresholds)
+            below_cut = _count_at_most(values[:, :rest].max(axis=1), thresholds)
             share = _all_below(chains, whole + 1)[below_whole]
             others = _all_below(chains - 1, whole)[np.minimum(below_whole, chains - 1)]
             share = share + (below_cut - below_whole) / chains * others
@@ -87,8 +86,8 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
     first, second = np.nonzero((kinds[:, None] | kinds).all(axis=2))
     if not first.size:
         return np.zeros(len(ks))
-    ranks = np.random.default_rng(0).random((_ORDERS, chains)).argsort(axis=1)
-    places = (ranks[:, :, None] * length + np.arange(length)).reshape(_ORDERS, -1)
+    ranks = np.random.default_rng(0).random((_RANDOM_ORDERS, chains)).argsort(axis=1)
+    places = (ranks[:, :, None] * length + np.arange(length)).reshape(_RANDOM_ORDERS, -1)
     earliest = np.stack([places[:, kind_N.ravel() == kind].min(axis=1) for kind in range(len(kinds))])
     found = np.maximum(earliest[first], earliest[second]).min(axis=0)
     return np.array([np.mean(found < k) for k in ks])
@@ -118,8 +117,7 @@ def distinct_share(keys: Sequence[str | None]) -> float:
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
-def _count_below(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
-    """Return for each threshold the number of values that do not exceed it."""
+def _count_at_most(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
     return np.searchsorted(np.sort(values_N), thresholds, side="right")
 
 

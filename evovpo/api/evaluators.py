@@ -96,6 +96,5 @@ def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
 
 
 def _names(code: CodeType) -> set[str]:
-    """Return all names that a code object and its nested code objects look up."""
     inner = [const for const in code.co_consts if isinstance(const, CodeType)]
     return {*code.co_names}.union(*map(_names, inner))

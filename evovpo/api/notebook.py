@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 _WIDTH, _HEIGHT = 360, 90
-_BARS = 24
-"""Maximum rewards shown; rewards below 1 come first."""
+_MOST_BARS = 24
 
 
 def program_html(source: str, numbers: Mapping[str, object]) -> str:
     """Return a program with its named rewards or raw metrics, as HTML."""
-    shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_BARS]
+    shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_MOST_BARS]
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
-    more = f"<tr><td>and {len(numbers) - _BARS} more</td></tr>" * (len(numbers) > _BARS)
+    more = f"<tr><td>and {len(numbers) - _MOST_BARS} more</td></tr>" * (len(numbers) > _MOST_BARS)
     return f"<pre>{escape(source)}</pre><table>{''.join(cells)}{more}</table>"
 
 

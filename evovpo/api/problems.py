@@ -72,7 +72,7 @@ def problem_of_examples(
             f"hold ({error}); correct them"
         ) from error
     source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
-    return _loaded("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
+    return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
 
 
 def problem_of_score(
@@ -91,7 +91,7 @@ def problem_of_score(
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
     name = getattr(score, "__name__", "score")
-    draft = _loaded(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
+    draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
     scorer = Scorer(cases, score, per_case=True, failed=Failed)
     with Sandbox(workers=1, minimum_level=Level(config.sandbox.minimum_level)) as sandbox:
         result = sandbox.run(seed_program, entry, cases, draft.limits, per_case=True)
@@ -109,7 +109,7 @@ def problem_of_score(
     return made, scorer
 
 
-def _loaded(
+def _problem_of_files(
     name: str,
     source: str,
     entry: str,
@@ -117,7 +117,6 @@ def _loaded(
     files: Mapping[str, str],
     objectives: Sequence[str] = (),
 ) -> Problem:
-    """Return the problem of a temporary folder with these files, checked like every problem folder."""
     try:
         nodes = ast.walk(ast.parse(source))
     except SyntaxError as error:

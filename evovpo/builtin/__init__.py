@@ -23,7 +23,6 @@ def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
 
 @cache
 def _vocabulary(model: Path) -> tuple[dict[int, str], set[str]]:
-    """Return the token texts of a model by id, and the texts of its special tokens."""
     file = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
     special = {one["content"] for one in file["added_tokens"] if one["special"]}
     return {token: text for text, token in file["model"]["vocab"].items()}, special

@@ -100,7 +100,6 @@ def _write_program(folder: Path, program: Program, suffix: str) -> Path:
 
 
 def _metrics(view: RunView, evaluation: Evaluation) -> dict[str, Json]:
-    """Return the raw metrics, or the rewards by objective if the evaluator returned no metrics."""
     if evaluation.metrics is not None:
         return dict(evaluation.metrics)
     names = [objective.name for objective in view.problem.objectives]

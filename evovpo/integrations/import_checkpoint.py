@@ -66,7 +66,6 @@ class ImportResult:
 
 
 _Answer = tuple[Program, str, Evaluation]
-"""Program, text and evaluation by OpenEvolve."""
 
 
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
@@ -148,7 +147,6 @@ class _Importer:
     sequence: int = 0
 
     def events(self) -> Iterator[Prompt | Tell]:
-        """Yield the asks, each followed by its tells."""
         known: set[str] = set()
         copies: set[str] = set()
         for evolved in self.checkpoint.programs:
@@ -163,15 +161,14 @@ class _Importer:
         kept = [evolved for evolved in self.checkpoint.programs if evolved.id not in copies]
         self.found.programs = len(kept)
         seeds = [item for item in kept if not item.iteration and item.parent is None] or kept[:1]
-        yield from self._as_it_is(seeds)
+        yield from self._ask_and_tell(seeds)
         for evolved in self.checkpoint.programs:
             if evolved.id in copies:
-                yield from self._as_it_is([evolved], evolved.island)
+                yield from self._ask_and_tell([evolved], evolved.island)
             elif evolved not in seeds:
                 yield from self._evolved(evolved)
 
-    def _as_it_is(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
-        """Yield the ask and the tell for starting programs, or for a copy."""
+    def _ask_and_tell(self, evolved: Sequence[CheckpointProgram], island: int = 0) -> Iterator[Prompt | Tell]:
         programs = tuple(self.programs[item.id] for item in evolved)
         parents = self._parents(evolved[0])
         prompt = self._ask(PromptKind.SEED, island=island, parents=parents, proposals=programs)
@@ -180,7 +177,6 @@ class _Importer:
         yield self._told(prompt, None, [(program, "", self._theirs(item)) for program, item in judged])
 
     def _parents(self, evolved: CheckpointProgram) -> tuple[Parent, ...]:
-        """Return the parent of a program if it was told before the program."""
         parent = self.programs.get(evolved.parent or "")
         return (Parent(parent.id, ParentRole.PARENT),) if parent and parent.id in self.evaluations else ()
 
@@ -227,7 +223,6 @@ class _Importer:
         )
 
     def _told(self, prompt: Prompt, rollout: Rollout | None, answers: Sequence[_Answer]) -> Tell:
-        """Return a tell for answers evaluated by OpenEvolve."""
         self.tells += 1
         judged = []
         for slot, (program, text, theirs) in enumerate(answers):

@@ -108,7 +108,6 @@ def _is_import_of_re(node: ast.stmt) -> bool:
 
 
 def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Return whether a node is an expression other than an attribute."""
     return isinstance(node, ast.expr) and not isinstance(node, ast.Attribute)
 
 

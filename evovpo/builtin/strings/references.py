@@ -54,8 +54,6 @@ def plain(text: str) -> str:
 
 
 class _Way(NamedTuple):
-    """One way to reference a run."""
-
     vote: str
     """The reference and the form of the run, counted over rows to find the common way."""
     source: tuple[int, int]
@@ -102,7 +100,7 @@ def _pieces(
             _Way(code + best[2], way[4], order, code)
             for way in ways
             if way[:3] == best[:3]
-            for order, code in enumerate(_codes(way[4], inputs_runs))
+            for order, code in enumerate(_reference_tokens(way[4], inputs_runs))
         )
         found.append(_Piece(output[position : position + best[3]], pointed, best[2]))
         position += best[3]
@@ -141,8 +139,7 @@ def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
     return found
 
 
-def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
-    """Return for each output the positions of the prefix and suffix common to all outputs."""
+def _common_affix_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
     texts = [text for text in outputs if text is not None]
     if len(texts) < 2 or len(set(texts)) == 1:
         return [frozenset() for _ in outputs]
@@ -154,8 +151,7 @@ def _constant_positions(outputs: Sequence[str | None]) -> list[frozenset[int]]:
     ]
 
 
-def _codes(source: tuple[int, int], args: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """Return the reference tokens of a run, from the start of its argument and from its end."""
+def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) -> tuple[str, ...]:
     k, i = source
     back = len(args[k]) - i
     letter = _ARGUMENT_LETTERS[k]
@@ -197,7 +193,7 @@ def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None
     that most rows have in common is used. An output of None is written as an error.
     """
     per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
-    constants = _constant_positions(outputs)
+    constants = _common_affix_positions(outputs)
     pieces = [
         None if output is None else _pieces(args, output, constant)
         for args, output, constant in zip(per_row, outputs, constants, strict=True)

@@ -119,7 +119,6 @@ class Sampler(Literals):
         return part
 
     def _concat(self, depth: int) -> Tree:
-        """Return a concatenation, usually of alternating input parts and constants."""
         pieces = self.rng.choices((2, 3, 4, 5), (5, 6, 2, 1))[0]
         parts: list[Tree] = []
         glued = self.rng.random() < 0.25
