@@ -170,7 +170,6 @@ def loop(
 
 
 def _entries(target: str) -> list[SuiteEntry]:
-    """Return the problems of a suite or of a folder of problem folders, or the one named problem."""
     from evovpo.problem.suites import SuiteEntry, load_suite, resolve_problem
 
     try:

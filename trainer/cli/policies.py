@@ -128,7 +128,6 @@ def retrain(
     began = time.monotonic()
 
     def warn_uncompared(plan: TrainingPlan) -> None:
-        """Warn at the start that the new version will be served without a comparison."""
         why = uncompared(store, plan) if config.probe.problems else ""
         if why:
             say(f"The new version is served without being compared with its parent: {why}", stderr=True)

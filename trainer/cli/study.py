@@ -142,7 +142,6 @@ def _recipe(
     report_only: bool,
     as_json: bool,
 ) -> None:
-    """Run the trainings of a recipe and show its table, or only show their cost."""
     from rich.markdown import Markdown
 
     from trainer.experiments.recipe import cost_of, read_recipe, rows_of, run_recipe, table_of
@@ -187,7 +186,6 @@ def _recipe(
 def _run(
     found: Study, export: Export, work: Path, processes: int | None, executor: str | None
 ) -> Sequence[FailedTask]:
-    """Run the missing parts with a progress bar; return the failed searches."""
     check_installed()
     from evovpo.experiments.cluster import on_cluster
     from evovpo.reports.live import WorkBar

@@ -139,7 +139,6 @@ def train(
 def _of_recipe(
     context: typer.Context, config: Path, arm: str | None, asked: TrainingRequest
 ) -> TrainingRequest:
-    """Return a training of a recipe, with the options given on the command line overriding its own."""
     from dataclasses import fields
 
     from trainer.experiments.recipe import asked_of, read_recipe

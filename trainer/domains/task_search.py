@@ -10,8 +10,7 @@ from evovpo.proposers.sampler import Completion, SampleRequest
 from evovpo.types import Prompt, Rollout, Sampling
 from trainer.domains.arm_training import sampler_of
 
-_AT_ONCE = 16
-"""Tasks whose prompts are sampled in one batch."""
+_TASKS_AT_ONCE = 16
 
 
 class TaskSearch(NamedTuple):
@@ -53,8 +52,8 @@ def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
     """Ask, sample with the model's current weights and tell, until all searches have ended."""
     complete = sampler_of(model)
     while asked := [(one, prompt) for one in searches if (prompt := one.ask()) is not None]:
-        for first in range(0, len(asked), _AT_ONCE):
-            part = asked[first : first + _AT_ONCE]
+        for first in range(0, len(asked), _TASKS_AT_ONCE):
+            part = asked[first : first + _TASKS_AT_ONCE]
             of_model = [(one, prompt) for one, prompt in part if prompt.has_model]
             found = complete([one.request(prompt) for one, prompt in of_model])
             for (one, prompt), completions in zip(of_model, found, strict=True):

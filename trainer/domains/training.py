@@ -38,8 +38,7 @@ TRAINING_FILE = "training.json"
 ADAPTER = "adapter"
 """Folder of the LoRA adapter, next to the merged weights."""
 _BUNDLED_TASKS = 1000
-_RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
-"""Default learning rates."""
+_LEARNING_RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class TrainingRequest:
             "objective": self.objective, "answers_per_chain": self.answers_per_chain,
             "num_generations": self.rollouts,
             "per_device_train_batch_size": at_once, "max_completion_length": domain.max_tokens,
-            "learning_rate": _RATES["bundled" if is_bundled else "lora" if self.lora else "full"],
+            "learning_rate": _LEARNING_RATES["bundled" if is_bundled else "lora" if self.lora else "full"],
             "lr_scheduler_type": "constant" if is_bundled else "linear",
             "scalar": () if self.goals else domain.scalar,
             "use_cpu": not torch.accelerator.is_available(), "report_to": "none", "logging_steps": 1,
@@ -396,7 +395,6 @@ def _measured(
 
 
 def _write_model(trainer: VPOTrainer, output: Path) -> None:
-    """Write full weights and tokenizer for servers, and a LoRA adapter in a folder next to them."""
     trained: Any = trainer.accelerator.unwrap_model(trainer.model)
     if not hasattr(trained, "merge_and_unload"):
         trainer.save_model(str(output))

@@ -48,14 +48,11 @@ SOURCES = {
     PromptKind.SHORTEN: "shortened",
 }
 """Source of a program, by the kind of its ticket; the problem's starting programs have none."""
-_PROMPTS = 8
-"""Prompts per target, each with its own order of rows."""
+_PROMPTS_PER_TARGET = 8
 _PARENT_SHARE = 1 / 3
-"""Share of prompts that show a parent of the target."""
 _FEWEST_TO_SPLIT = 8
 """Minimum training rows for setting a quarter of them aside."""
-_FEWEST_ROWS = 2
-"""Minimum rows on which a target must be right."""
+_FEWEST_RIGHT_ROWS = 2
 
 
 class LeftOutReason(StrEnum):
@@ -226,7 +223,7 @@ def confirmed(
         right = find.right()
         right_there += [row in right for row in range(len(problem.objectives)) if row not in chooses]
         must = all if set(chooses) <= set(right) else any
-        if len(right_there) < (1 if must is all else _FEWEST_ROWS) or must(right_there):
+        if len(right_there) < (1 if must is all else _FEWEST_RIGHT_ROWS) or must(right_there):
             kept[find.program.id] = find
     joins = [find for find in kept.values() if find.source == SOURCES[PromptKind.JOIN]]
     for side in (held[made_of] for find in joins for made_of in find.made_of):
@@ -252,11 +249,10 @@ class _Writer:
     def target(
         self, run_id: str, find: FoundProgram, rng: np.random.Generator
     ) -> ImitationTarget | LeftOutReason:
-        """Return a program as a target, or the reason why it is not one."""
         rows = find.right() if self._problem.is_by_example else []
-        if self._problem.is_by_example and len(rows) < _FEWEST_ROWS:
+        if self._problem.is_by_example and len(rows) < _FEWEST_RIGHT_ROWS:
             return LeftOutReason.FEW_ROWS
-        made = [self._row(find, rows, rng) for _ in range(_PROMPTS)]
+        made = [self._row(find, rows, rng) for _ in range(_PROMPTS_PER_TARGET)]
         if None in made:
             return LeftOutReason.UNWRITABLE
         room = self._tokenizer.model_max_length

@@ -112,7 +112,7 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
         reason = skip_reason(group, reader)
         if reason is None:
             rewards = tuple(grouped(problem, np.asarray(rows)) for rows in group.rewards_G_M_D)
-            read = TrainingGroup(group, rewards, float(np.mean(_distances(group, reader))))
+            read = TrainingGroup(group, rewards, float(np.mean(_version_distances(group, reader))))
             if has_spread(read, reader.objective):
                 groups.append(read)
             else:
@@ -155,7 +155,7 @@ def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
     if len(judged) < 2:
         return Skip.SANDBOX_FAULT
     _check_format(group, judged, reader)
-    if max(_distances(group, reader)) > reader.staleness_limit:
+    if max(_version_distances(group, reader)) > reader.staleness_limit:
         return Skip.STALE
     return None
 
@@ -203,8 +203,7 @@ def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
     return f"of {total} groups none is left ({counts}); {_REMEDIES[ordered[0][0]]}"
 
 
-def _distances(group: Group, reader: GroupReader) -> list[int]:
-    """Return the version distances between the valid rollouts' policies and the trained one."""
+def _version_distances(group: Group, reader: GroupReader) -> list[int]:
     valid = compress(group.rollouts, group.valid_G)
     written_by = (rollout.policy_version for rollout in valid)
     return [version_distance(reader.versions, reader.start_version, number) for number in written_by]

@@ -174,7 +174,6 @@ def only_trainer(policies: Path) -> Iterator[None]:
 
 
 def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallbacks) -> TrainableModel:
-    """Return the trained model, on the CPU."""
     trained = load_trainable(plan.start, plan.start_model, plan.config)
     try:
         make_steps(store, plan, trained, folder, watch)

@@ -35,7 +35,6 @@ LOGPROB_TOLERANCE = 0.05
 below the difference of another temperature or model."""
 _CHECKED_ROWS = 16
 _WARMUP_STEPS = 3
-"""Steps over which the learning rate grows."""
 CHECKPOINT_STEPS = 10
 """Steps between two checkpoints."""
 

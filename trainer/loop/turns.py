@@ -122,15 +122,12 @@ class _Search:
 
     @property
     def name(self) -> str:
-        """The id of the run."""
         return self.loop.run_id(self.round_number, self.index)
 
     @property
     def config(self) -> Config:
-        """The configuration of the run."""
         return self.loop.search
 
     def run(self, tell: Callable[[Any], None]) -> Outcome:
-        """Start or resume the run."""
         with Store.open(self.store) as store:
             return start_or_resume(self.loop.request(self.round_number, self.index), store)

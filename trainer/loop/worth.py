@@ -72,8 +72,6 @@ class LoopComparison(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """The measurements of a version on the held-out problems."""
-
     probe: ProbeResult
     cpu_seconds: float
     solved: float
@@ -87,7 +85,6 @@ class _Measured(NamedTuple):
         return ArmCosts(training, np.full(solved_S_T.shape, cost / solved_S_T.size), solved_S_T)
 
     def figures(self) -> dict[str, Json]:
-        """Return the figures as JSON."""
         by_answers = self.probe.values("solved_at_k", KS).sum(axis=0).tolist()
         figures: dict[str, Json] = {
             "answers": ANSWERS,
@@ -184,7 +181,6 @@ class _Part:
     seed: int
 
     def run(self, tell: Callable[[Any], None]) -> _Measured:
-        """Sample and judge answers, then search."""
         search, began = self.config.search, cpu_seconds()
         found = probe(self.version, self.problems, answers=search.answers, seed=self.seed, config=self.config)
         seconds = cpu_seconds() - began

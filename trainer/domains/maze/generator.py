@@ -114,7 +114,6 @@ def _passages(room: int) -> list[tuple[int, int]]:
 
 
 def _open_walls(is_open: set[int], count: int, rng: Random) -> None:
-    """Open `count` walls one by one, each with at least two open neighbours at that moment."""
     for _ in range(count):
         walls = [
             cell
@@ -125,7 +124,6 @@ def _open_walls(is_open: set[int], count: int, rng: Random) -> None:
 
 
 def _zone(corner: int, is_open: set[int]) -> list[int]:
-    """Return the open cells within Manhattan radius 2 of a corner."""
     row, column = divmod(corner, SIZE)
     return [
         cell

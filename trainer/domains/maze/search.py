@@ -58,14 +58,11 @@ class _Format:
 
 @dataclass
 class _MazeSearch:
-    """The search of one maze."""
-
     maze: Maze
     domain: MazeFamily
     search: SearchState
     temperature: float
     routes: list[JudgedAnswer] = field(default_factory=list)
-    """All proposed routes, in order."""
     tokens: int = 0
 
     def ask(self) -> Prompt | None:

@@ -23,8 +23,6 @@ from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_se
 
 @dataclass
 class _StringSearch:
-    """The search of one task."""
-
     domain: StringFamily
     search: SearchState
     evaluator: Evaluator
@@ -60,7 +58,6 @@ class _StringSearch:
                 self.answers.append(JudgedAnswer(None if program is None else program.id, rewards))
 
     def searched(self) -> Searched:
-        """Return the result of the search, with a shortened answer."""
         while (prompt := self.search.shorten()) is not None:
             self.tell(prompt, [])
         best, after = self.search.best, None

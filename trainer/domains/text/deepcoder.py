@@ -60,5 +60,4 @@ def _case(test: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _text(value: Any) -> str:
-    """Return standard input or output, given as a text or as lines."""
     return "\n".join(map(str, value)) if isinstance(value, Iterable) and not isinstance(value, str) else value

@@ -100,7 +100,6 @@ def open_file(data: Path, answers: int) -> Domain:
 
 
 def _tasks(file: Path) -> Iterator[ImportedTask]:
-    """Yield the tasks with a usable test of a LiveCodeBench or DeepCoder file."""
     for number, row in enumerate(read_rows(file, RootModel[dict[str, Any]]), 1):
         where = f"{file}: row {number}"
         value = as_livecodebench(row.root, where) if is_deepcoder(row.root) else row.root

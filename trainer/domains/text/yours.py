@@ -65,7 +65,6 @@ def open_yours(file: Path, data: Path, answers: int) -> Domain:
 
 
 def _names_of(file: Path) -> dict[str, Any]:
-    """Run the file and return its definitions."""
     try:
         names = runpy.run_path(str(file), run_name=file.stem)
     except (Exception, SystemExit) as error:

@@ -33,8 +33,7 @@ from trainer.recipes.maze.routes import sample_block as plain_block
 
 _CHILDREN_PER_MAZE = 4
 _DRAWS = 4
-_LOG_EVERY = 50
-"""Steps between points of the loss curve."""
+_LOG_EVERY_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def teach(out: Path, recipe: ParentsRecipe = ParentsRecipe()) -> None:
                 optimizer.zero_grad(set_to_none=True)
                 rate.step()
             recent.append(loss.item())
-            if step % _LOG_EVERY == 0 or step == recipe.steps:
+            if step % _LOG_EVERY_STEPS == 0 or step == recipe.steps:
                 log.append({"step": step, "loss": round(sum(recent) / len(recent), 4)})
                 recent.clear()
             bar.show("teaching", step, recipe.steps, f"loss {log[-1]['loss']:.3f}" if log else "")
