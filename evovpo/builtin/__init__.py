@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
-"""Folder of the built-in model, in Hugging Face format."""
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:

@@ -54,7 +54,6 @@ class ImportResult:
     """False if this checkpoint was imported before."""
     programs: int = 0
     copies: int = 0
-    """Number of duplicates of imported programs."""
     migrants: int = 0
     """Number of programs that reached their island by migration."""
     parents_gone: int = 0

@@ -21,7 +21,6 @@ from evovpo.sandbox import Level, Result, Sandbox
 from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards, Status
 
 FEEDBACK_CHARACTERS = 2000
-"""Maximum length of stored feedback."""
 
 OUTPUT_CHARACTERS = 200
 """Maximum length of an output kept for prompts, as JSON text; longer outputs are replaced by `None`."""

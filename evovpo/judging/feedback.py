@@ -34,7 +34,6 @@ class ModelJudge:
     ticket: Prompt
     """Prompt under which the requests are stored."""
     ask: Callable[[ModelConfig], Proposer]
-    """Opens the proposer of a model."""
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the evaluation by `judge`, with the scores of the models if the program ran."""

@@ -26,7 +26,6 @@ from evovpo.types import Evaluation, Json, PolicyVersion, Problem, Program, Roll
 
 MOST_ROWS = 1000
 MOST_CHARACTERS = 100_000
-"""Maximum length of a text; longer ones are truncated."""
 _PREVIEW = 160
 _MOST_ANCESTORS = 200
 _MOST_TRAININGS = 20
@@ -37,8 +36,6 @@ _SMALL_CURVE = 30
 _LOOP_RUN_ID = re.compile(r"(.+)-r\d+-p\d+")
 
 Record = dict[str, Any]
-"""A JSON object."""
-
 
 SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "order": attrgetter("position"),

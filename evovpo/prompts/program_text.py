@@ -9,7 +9,6 @@ from evovpo.prompts.bundles import header, is_bundle, unpack
 from evovpo.types import Evaluation, Json, Problem, Status
 
 FEEDBACK_CHARACTERS = 1500
-"""Maximum characters of a program's feedback."""
 _MOST_COMPONENTS = 64
 _METRIC_CHARACTERS = 200
 _BETTER = 8

@@ -42,7 +42,6 @@ class Attempt(NamedTuple):
 
     text: str
     reason: str
-    """Why it was rejected or failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,6 @@ class PromptFormat(Protocol):
     reply_tokens: int
     """Default maximum completion tokens."""
     max_rows: int
-    """Maximum number of training rows in a prompt."""
     rollouts: int
     """Default completions per prompt."""
     ways: ClassVar[Mapping[str, float]]

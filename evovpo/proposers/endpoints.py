@@ -62,7 +62,6 @@ class Shape:
     limit_name: str = "max_tokens"
     """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
-    """Maximum number of completion tokens that the server allows."""
 
     @property
     def is_plain(self) -> bool:

@@ -18,7 +18,6 @@ _MOST_BYTES = 64 << 20
 _SECRET_LENGTH = 8
 """Shorter keys are placeholders for servers that accept any key; they may occur in ordinary text."""
 KEY_VARIABLE = "OPENAI_API_KEY"
-"""Default environment variable for a server's key."""
 
 
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:

@@ -31,7 +31,6 @@ from evovpo.proposers import check_sampling
 from evovpo.types import Sampling
 
 ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
-"""Hugging Face names of the supported model classes."""
 
 _STATIC_ROTARY = ("default", "linear", "llama3")
 """Kinds of rotary embedding whose angles do not depend on the text length."""

@@ -18,7 +18,6 @@ from evovpo.store import CallTotals
 from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
-"""Minimum time between updates of the bars."""
 LINE_SECONDS = 30.0
 """Interval between lines without a terminal."""
 _SPEED_SECONDS = 3600.0
@@ -37,7 +36,6 @@ class WorkBar:
     """Shows progress on standard error until the end of a `with` block."""
 
     unit = ""
-    """Unit of the counts."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)

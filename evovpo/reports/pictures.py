@@ -22,7 +22,6 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 _QUIET = "#C9C9C9"
 _DPI = 110
 MOST_BANDS = 4
-"""Maximum number of curves with bands in one panel."""
 
 
 class KCurve(NamedTuple):

@@ -45,7 +45,6 @@ class WorkerSettings:
 
     level: Level
     preload: tuple[str, ...] = ()
-    """Modules that the fork-server imports in advance for candidates."""
     hidden: tuple[str, ...] = ()
     """Paths that are not readable, even inside the Python installation."""
 

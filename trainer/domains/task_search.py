@@ -28,7 +28,6 @@ class Searched(NamedTuple):
     """The result of the search of one task."""
 
     answers: list[JudgedAnswer]
-    """All proposed answers, in order."""
     tokens: int
     """Completion tokens of the search."""
     solved_after: int | None

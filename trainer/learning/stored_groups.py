@@ -89,7 +89,6 @@ class GroupReader(NamedTuple):
     encode: Callable[[str], Sequence[int]]
     """Returns the token ids of a text, by the start model's tokenizer."""
     vocabulary: int
-    """Size of the vocabulary."""
     versions: Mapping[int, PolicyVersion]
     start_version: int
     staleness_limit: int

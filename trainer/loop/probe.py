@@ -63,7 +63,6 @@ class ProbeResult:
     """Id and version of each problem."""
     measures: tuple[Measure, ...]
     tokens: int = 0
-    """Tokens of all completions."""
 
     @property
     def sampled(self) -> int:

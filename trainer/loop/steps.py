@@ -36,7 +36,6 @@ below the difference of another temperature or model."""
 _CHECKED_ROWS = 16
 _WARMUP_STEPS = 3
 CHECKPOINT_STEPS = 10
-"""Steps between two checkpoints."""
 
 
 def make_steps(

@@ -43,11 +43,9 @@ class TrainingPlan(NamedTuple):
     data: tuple[RunData, ...]
     steps: tuple[StepData, ...]
     sampling: Sampling
-    """Sampling settings of the rollouts."""
     published: PolicyVersion | None
     """The version that this training has already made, or None."""
     targets: Targets = Targets((), {})
-    """Imitation targets."""
 
     @property
     def groups_used(self) -> int:

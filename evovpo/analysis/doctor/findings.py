@@ -20,7 +20,6 @@ from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Groups, behavioural
 GROUP_SIZE = 8
 """G, completions per prompt: VPO's number for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
-"""Maximum number of completions per prompt to advise."""
 COLLINEAR = 0.9
 """Mean correlation of components from which VPO is not worth it: in the paper it still gains over GRPO at .86
 (ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
@@ -68,7 +67,6 @@ class Advice(NamedTuple):
     rollouts: int
     """G, rollouts per prompt."""
     scores: Scores
-    """Scores with these groups."""
 
 
 @dataclass(frozen=True, slots=True)

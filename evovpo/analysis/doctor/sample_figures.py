@@ -15,14 +15,12 @@ class Sample(NamedTuple):
     """Judged groups, after the problem's grouping of components."""
 
     names: tuple[str, ...]
-    """Names of the D components."""
     members: tuple[tuple[str, ...], ...]
     """Objectives of which each component is the mean."""
     pools: tuple[tuple[Floats, ...], ...]
     """For each of P prompts, the rewards `[m, D]` of each chain without sandbox faults; zeros for answers
     that are unreadable or repeat an earlier one of their chain."""
     different_N_D: Floats
-    """The rewards of each different program."""
     answers: int
     """Answers asked for per completion (the maximum over prompts)."""
     slots: int
@@ -202,7 +200,6 @@ class Figures:
     copies: Groups
     """Groups of varying components that are identical in every answer."""
     scores: Scores
-    """Scores with present components."""
     rewarded: float
     """Share of answers with any reward, among all including unreadable ones."""
     right: float

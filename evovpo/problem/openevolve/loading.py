@@ -50,7 +50,6 @@ class LoadedProject(NamedTuple):
     """Warnings that do not stop a run, each with advice."""
     config: Config
     settings: OpenEvolveSettings
-    """Content of its configuration file, key by key."""
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]

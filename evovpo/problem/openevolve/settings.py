@@ -68,7 +68,6 @@ class OpenEvolveSettings(NamedTuple):
 
 
 NO_SETTINGS = OpenEvolveSettings({}, (), "", (), ())
-"""Settings of a project without a configuration file."""
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MOST_NODES = 100_000

@@ -3,4 +3,3 @@
 from pathlib import Path
 
 MAZE_MODEL = Path(__file__).parent / "model"
-"""Folder of the start model for mazes, in Hugging Face format."""

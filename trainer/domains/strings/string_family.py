@@ -24,7 +24,6 @@ from trainer.domains.strings.tasks import StringTask, sample_task
 
 MIN_ROWS = 4
 HELDOUT_ROWS = 20
-"""Held-out rows of a validation or test task."""
 _TOKENS_PER_ANSWER = 56
 """95 % of the programs with a branch in the pretraining data are shorter."""
 
