@@ -16,7 +16,7 @@ def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]
-    written = b"".join(_bytes(piece) for piece in pieces if piece not in special)
+    written = b"".join(_token_bytes(piece) for piece in pieces if piece not in special)
     return pieces if written.decode(errors="replace") == text else []
 
 
@@ -27,7 +27,6 @@ def _vocabulary(model: Path) -> tuple[dict[int, str], set[str]]:
     return {token: text for text, token in file["model"]["vocab"].items()}, special
 
 
-def _bytes(piece: str) -> bytes:
-    """Return the bytes of a token; tokens such as `<0xC3>` stand for single bytes."""
+def _token_bytes(piece: str) -> bytes:
     byte = re.fullmatch("<0x([0-9A-F]{2})>", piece)
     return bytes.fromhex(byte[1]) if byte else piece.encode()

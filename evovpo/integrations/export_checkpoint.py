@@ -18,7 +18,7 @@ def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
     """Write the best program of a run and `best_program_info.json` to `folder`/best; return its path."""
     if view.best is None:
         return None
-    found = _programs(store, view)[view.best.id]
+    found = _openevolve_programs(store, view)[view.best.id]
     same = ("id", "generation", "timestamp", "parent_id", "metrics", "language")
     info = {key: found[key] for key in same} | {
         "iteration": found["iteration_found"],
@@ -35,7 +35,7 @@ def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
 def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
     """Write all programs of a run as an OpenEvolve checkpoint; return its folder."""
     place = folder / "checkpoints" / f"checkpoint_{view.summary.proposed}"
-    found = _programs(store, view)
+    found = _openevolve_programs(store, view)
     best = None if view.best is None else view.best.id
     count = 1 + max((one["metadata"]["island"] for one in found.values()), default=0)
     islands: list[list[str]] = [[] for _ in range(count)]
@@ -58,8 +58,7 @@ def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
     return place
 
 
-def _programs(store: Store, view: RunView) -> dict[str, dict[str, Any]]:
-    """Return the evaluated programs of a run by id, as dictionaries with OpenEvolve's keys."""
+def _openevolve_programs(store: Store, view: RunView) -> dict[str, dict[str, Any]]:
     prompts: dict[str, Prompt] = {}
     found: dict[str, dict[str, Any]] = {}
     proposed = 0

@@ -123,7 +123,7 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
                         raise AnswerError(f"{its} indented otherwise than the program, and REPLACE less so")
                     replace = tuple(new + line[len(old) :] if line.strip() else "" for line in replace)
                 return _Place(path, start, tuple(search), tuple(replace))
-    raise AnswerError(f"{its} {_nearest(files, edit.readings[-1][0])}")
+    raise AnswerError(f"{its} {_describe_nearest(files, edit.readings[-1][0])}")
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
@@ -151,8 +151,7 @@ def _dedented(lines: Sequence[str]) -> list[str]:
     return [line[width:] if line.strip() else "" for line in lines]
 
 
-def _nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
-    """Return an error description for SEARCH text without a match, with the most similar line."""
+def _describe_nearest(files: Mapping[str, Sequence[str]], search: Sequence[str]) -> str:
     wanted = [line.strip() for line in search]
     bare = {path: [line.strip() for line in lines] for path, lines in files.items()}
 

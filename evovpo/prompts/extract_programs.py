@@ -78,7 +78,7 @@ def _whole_program(
 ) -> Program:
     if not block.is_closed and is_cut and program_text.language_of(problem.suffix) != "python":
         raise AnswerError(_CUT)
-    source = _trimmed(block.text)
+    source = _without_blank_edges(block.text)
     if not source.strip():
         raise AnswerError("the code block is empty")
     return _checked(problem, {_ALONE: source}, old, has_blocks)
@@ -96,7 +96,7 @@ def _folder_program(
             given = unpack(block.text)
         elif block.path:
             check_path(block.path)
-            given = {block.path: _trimmed(block.text)}
+            given = {block.path: _without_blank_edges(block.text)}
         else:
             given = {}
         twice = sorted(set(given) & set(new))
@@ -135,8 +135,7 @@ def files_of(problem: Problem, program: Program) -> dict[str, str]:
     return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
 
 
-def _trimmed(text: str) -> str:
-    """Return a text without leading and trailing empty lines, ending in a newline."""
+def _without_blank_edges(text: str) -> str:
     return re.sub(r"\A(?:[^\S\n]*\n)+", "", text).rstrip() + "\n"
 
 

@@ -146,7 +146,6 @@ class Client:
             )
 
     async def _ask(self, form: Form, ticket: PendingPrompt) -> _SentRequest | None:
-        """Send a request, with retries and corrections, and return its answer; see `ask`."""
         async with self.gate.slot(ticket):
             started, count, failed, failing_since, is_loaded = None, 0, 0, 0.0, False
             while form.n == 1 or self._shape.has_n:

@@ -20,12 +20,10 @@ BUSY_SECONDS = 60.0
 """Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
 """Pause between attempts, needed because SQLite itself waits for some locks only."""
-_ATTEMPTS = 20
-"""Maximum attempts at a write that conflicted with other writers or lost its connection."""
+_MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes: duplicate row, serialization failure, deadlock."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
-"""Key of PostgreSQL's advisory lock for creating or upgrading the tables."""
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
     ("malformed", "the file is damaged: copy it, and try `sqlite3 FILE .recover`"),
@@ -204,7 +202,7 @@ class Database:
             return "database is locked" in str(error.orig)
         state = getattr(error.orig, "sqlstate", None)
         if error.connection_invalidated or state in _COLLISIONS:
-            return attempt < _ATTEMPTS
+            return attempt < _MOST_ATTEMPTS
         return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:

@@ -72,7 +72,6 @@ def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
 
 
 def _sample(domain: Domain, found: Sequence[Sequence[JudgedCompletion]]) -> Sample:
-    """Return the sample for the doctor: the prompts with as many components as the domain names."""
     prompts = []
     for number, completions in enumerate(found):
         chains = []

@@ -172,8 +172,6 @@ def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the held-out problems, measured by one process."""
-
     name: str
     version: PolicyVersion
     problems: tuple[Problem, ...]
@@ -190,7 +188,6 @@ class _Part:
 
 
 def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str, float]:
-    """Return the CPU seconds and tokens of a loop: its runs' searches, trainings and guards."""
     seconds = tokens = 0.0
     for metrics in (dict(version.metrics) for version in made):
         seconds += metrics.get("cpu_seconds", 0.0) + metrics.get("guard_cpu_seconds", 0.0)

@@ -78,7 +78,7 @@ def read_settings(path: Path) -> OpenEvolveSettings:
     """Return the settings in the YAML file `path`. Raises `ConfigError` if it is not OpenEvolve's format."""
     raw = _raw_yaml(path)
     loaded = _loaded(path, raw)
-    models = _models(raw, loaded)
+    models = _model_tables(raw, loaded)
     values = _judges(raw, loaded)
     keys: list[Key] = []
     for name, value in _leaves(raw):
@@ -229,8 +229,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[dict[str, Any]]:
-    """Return a `[[models]]` table for each model; weights of identical models are added."""
+def _model_tables(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[dict[str, Any]]:
     shared = raw.get("llm") or {}
     entries = shared.get(kind) or shared.get("models") or []
     tables: dict[str, dict[str, Any]] = {}
@@ -255,7 +254,7 @@ def _models(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> list[d
 
 
 def _judges(raw: Mapping[str, Any], loaded: Any) -> dict[str, object]:
-    models = _models(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
+    models = _model_tables(raw, loaded, "evaluator_models") if loaded.evaluator.use_llm_feedback else []
     prompt = {"template_dir": loaded.prompt.template_dir}
     told = {"models": models, "weight": loaded.evaluator.llm_feedback_weight, "prompt": prompt}
     return {"evaluator.judges": told} if models else {}

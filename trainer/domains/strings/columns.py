@@ -359,7 +359,6 @@ def _mixed(rng: Random) -> Cell:
 
 
 def _tagged(rng: Random) -> Cell:
-    """Rows of one kind, of which some carry a constant mark."""
     inner = column(rng, mixed=False)
     own = (word(rng), _cap(word(rng)), _code(rng, 2, 3))
     tag = rng.choice((*own, "N/A", "Re: ", "www.", "*", "~", "not ", "+", "!"))
