@@ -91,7 +91,8 @@ def serve_policy(
     require_folder(version)
     before = store.served() or version
     try:
-        warm(version, warm_up_of(version), targets)
+        published = read_warm_up(Path(version.path))  # a start model has none
+        warm(version, published or make_warm_up(load_model(version).model), targets)
     except (PolicyError, ServerError) as error:
         raise _refused(store, version, error) from error
     store.serve(number, reason, is_roll_back=is_roll_back)
@@ -173,11 +174,6 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
     finally:
         model.train(was_training)
     return torch.log_softmax(logits, -1)
-
-
-def warm_up_of(version: PolicyVersion) -> WarmUp:
-    """Return the expected log-probabilities of a version: as published, or computed now (a start model)."""
-    return read_warm_up(Path(version.path)) or make_warm_up(load_model(version).model)
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:

@@ -43,10 +43,6 @@ def _their_prompts(config: Any) -> dict[str, object] | None:
     return {name: changed[name] for name in changed if f"prompt.{name}" not in WITHOUT_EFFECT}
 
 
-def _thresholds(evaluator: Any) -> list[float]:
-    return [float(one) for one in evaluator.cascade_thresholds if evaluator.cascade_evaluation]
-
-
 _SETTINGS = {
     "max_iterations": "search.evaluations",
     "random_seed": "run.seed",
@@ -83,7 +79,9 @@ _CONVERTED: dict[str, Callable[[Any], object]] = {
     "evaluator.artifacts": lambda c: c.prompt.include_artifacts and c.evaluator.enable_artifacts,
     "search.elites": _elites,
     "search.ways": _ways,
-    "evaluator.thresholds": lambda c: _thresholds(c.evaluator),
+    "evaluator.thresholds": lambda c: [
+        float(one) for one in c.evaluator.cascade_thresholds if c.evaluator.cascade_evaluation
+    ],
 }
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
     key: (setting, _CONVERTED.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
