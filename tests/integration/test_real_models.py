@@ -2,10 +2,10 @@
 
 import shutil
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
+from mazes import routes_with_items
 from shell import Shell
 from tiny_models import CHAT_TEMPLATE, END_ID, hf, load_folder, write_answering_model, write_tiny_folder
 
@@ -17,11 +17,10 @@ from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain, training
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED, START_FOLDERS
 from trainer.domains.maze.generator import generate_maze
-from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
+from trainer.domains.maze.maze_family import route_rewards
 from trainer.domains.maze.words import route_words, words_of
 from trainer.domains.sampling import Ask, complete, load_policy
 from trainer.domains.training import TrainingRequest, train
-from trainer.recipes.maze.routes import draw_route
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
@@ -127,8 +126,7 @@ def test_a_maze_in_words_is_for_any_model(tmp_path: Path) -> None:
     assert [answer.reason for answer in broken] == [
         "NORTH: expected UP, DOWN, LEFT and RIGHT alone", "<route_2> is not closed", "it has no <route_3>"
     ]  # fmt: skip
-    routes = [read_route(maze, route_ids(draw_route(maze, Random(seed)))) or "" for seed in range(30)]
-    words = [f"<route>{route_words(moves)}</route>" for moves in routes]
+    words = [f"<route>{route_words(moves)}</route>" for moves in routes_with_items(maze)]
     with open_domain("maze-words", tasks=2) as domain:
         best = max(sum(one.rewards or ()) for (one,) in domain.judge(words, domain.prompts[:1] * len(words)))
         assert best > 2

@@ -1,17 +1,16 @@
 """The recipes of the paper, each from rows in the public format to its table, with small stand-ins."""
 
 import hashlib
-import itertools
 import json
 import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 import torch
+from mazes import routes_with_items
 from openevolve_problems import numbered
 from printed import in_table
 from safetensors.torch import load_file
@@ -28,10 +27,8 @@ from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain
 from trainer.domains.catalogue import longest
 from trainer.domains.maze.generator import generate_maze
-from trainer.domains.maze.maze_family import read_route, route_ids, route_rewards
 from trainer.domains.maze.words import route_words
 from trainer.experiments.recipe import PAPER, asked_of, cost_of, read_recipe
-from trainer.recipes.maze.routes import draw_route
 
 RECIPES = ("maze", "musique", "eureqa", "toolrl", "livecodebench")
 quiet = pytest.mark.usefixtures("quiet_trl")
@@ -41,13 +38,8 @@ def right_answers(name: str) -> list[str]:
     """Return ten answers that earn something from some prompt of a recipe."""
     if name != "maze":
         return [FORMATS[name][1](number) for number in range(10)]
-    found = []
-    for number, seed in itertools.product(range(3), range(30)):
-        maze = generate_maze(f"test-0-{number}")
-        moves = read_route(maze, route_ids(draw_route(maze, Random(seed)))) or ""
-        if any(route_rewards(maze, moves)):
-            found.append(f"<route>{route_words(moves)}</route>")
-    return found[::3]
+    mazes = [generate_maze(f"test-0-{number}") for number in range(3)]
+    return [f"<route>{route_words(moves)}</route>" for maze in mazes for moves in routes_with_items(maze)]
 
 
 def stand_ins(name: str, folder: Path) -> tuple[str, dict[str, str]]:

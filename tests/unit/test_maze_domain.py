@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from mazes import chain_ids
 
 pytest.importorskip("torch")
 
@@ -11,7 +12,7 @@ from trainer.domains.arm_training import TrainingArm, TrainingBudget, train
 from trainer.domains.catalogue import open_family
 from trainer.domains.domain import Split, TaskFamily
 from trainer.domains.maze.generator import NEIGHBOURS, Maze
-from trainer.domains.maze.maze_family import MazeFamily, chain_ids
+from trainer.domains.maze.maze_family import MazeFamily
 
 DOMAIN: TaskFamily = MazeFamily()
 TASK = Maze("S.LG.....#..G...........................B...................L..........D........E", budget=25)

@@ -1,8 +1,7 @@
-"""The route format, and the routes that start models learn from."""
-
-from random import Random
+"""The format of routes: prompts and completions as tokens."""
 
 import pytest
+from mazes import chain_ids
 
 pytest.importorskip("torch")
 
@@ -11,20 +10,16 @@ from transformers import AutoTokenizer
 from evovpo.builtin.chain import BEGIN, BEGIN_ID, END, END_ID, PAD, PAD_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError
 from trainer.domains.maze import MAZE_MODEL
-from trainer.domains.maze.generator import NEIGHBOURS, Maze, generate_maze
+from trainer.domains.maze.generator import Maze, generate_maze
 from trainer.domains.maze.maze_family import (
     FIRST_CELL_ID,
-    MAX_ROUTE_TOKENS,
-    chain_ids,
     prompt_ids,
     read_route,
     route_ids,
-    route_rewards,
     split_chain,
     vocabulary,
     walk,
 )
-from trainer.recipes.maze.routes import draw_route, sample_block
 
 TOKENIZER = AutoTokenizer.from_pretrained(MAZE_MODEL)
 GENERATED = [generate_maze(f"format-{number}") for number in range(30)]
@@ -115,58 +110,3 @@ def test_text_survives_a_round_trip_and_other_text_becomes_unknown() -> None:
         TOKENIZER.unk_token_id,
         FIRST_CELL_ID + 2,
     ]
-
-
-# ---------------------------------------------------------------- supervised routes
-
-
-def test_a_drawn_route_is_walkable_and_ends_at_the_exit_or_with_the_budget() -> None:
-    rng = Random(0)
-    for maze in GENERATED:
-        for _ in range(10):
-            route = draw_route(maze, rng)
-            for cell, following in zip((maze.start, *route), route, strict=False):
-                assert following in NEIGHBOURS[cell]
-                assert maze.grid[following] != "#"
-            assert (route[-1] == maze.exit) or len(route) == maze.budget
-            assert maze.exit not in route[:-1]
-            assert len(route) <= maze.budget
-
-
-def test_drawn_routes_are_of_mixed_quality() -> None:
-    rng = Random(1)
-    rewards = []
-    for maze in GENERATED:
-        moves = [read_route(maze, route_ids(draw_route(maze, rng))) or "" for _ in range(30)]
-        rewards += [route_rewards(maze, text) for text in moves]
-    shares = [sum(vector[component] > 0 for vector in rewards) / len(rewards) for component in range(3)]
-    assert 0.2 < shares[0] < 0.5
-    assert 0.02 < shares[1] < 0.2
-    assert 0.02 < shares[2] < 0.2
-    assert 0.05 < sum(0 < vector[3] < 1 for vector in rewards) / len(rewards) < 0.3
-
-
-def test_routes_are_drawn_where_lava_encloses_start_or_item() -> None:
-    maze = Maze("SL.......L..............................B.....................LD......LG........E", 25)
-    rng = Random(2)
-    routes = [draw_route(maze, rng) for _ in range(300)]
-    assert {maze.grid[route[0]] for route in routes} == {"L"}
-    assert any(71 in route for route in routes)
-
-
-# ---------------------------------------------------------------- blocks of data
-
-
-def test_a_sequence_holds_as_many_routes_as_its_prompt_asks_for() -> None:
-    assert sample_block(1, 5, 10) == sample_block(1, 5, 10) != sample_block(1, 6, 10)
-    wishes = set()
-    for ids, prompt in sample_block(1, 0, 60):
-        text = str(TOKENIZER.decode(ids[:prompt]))
-        assert text.endswith("⟦go⟧")
-        wished = int(text[2])
-        wishes.add(wished)
-        completion = ids[prompt:]
-        assert completion[-1] == END_ID
-        assert completion.count(SEPARATOR_ID) == wished - 1
-        assert len(completion) <= wished * MAX_ROUTE_TOKENS
-    assert wishes == {1, 2, 3}

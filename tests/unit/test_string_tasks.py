@@ -3,14 +3,16 @@
 import dataclasses
 from collections.abc import Iterator
 from itertools import islice
+from random import Random
 
 import pytest
 from transformers import AutoTokenizer
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.chain import END_ID, join_chain
+from evovpo.builtin.chain import END_ID, MAX_ANSWERS, SEPARATOR, join_chain, split_chain
 from evovpo.builtin.strings import expressions
 from evovpo.builtin.strings.format import ExpressionFormat
+from evovpo.builtin.strings.grammar import render, shorter_variants
 from evovpo.config import SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.sandbox import Sandbox
@@ -20,6 +22,7 @@ from evovpo.types import Candidate, JudgedCandidate, ParseStatus, Problem, Progr
 from trainer.domains.arm_training import TrainingArm, TrainingBudget, train
 from trainer.domains.catalogue import open_family
 from trainer.domains.strings.string_family import MIN_ROWS, StringFamily
+from trainer.domains.strings.tasks import run_own, sample_sequence, sample_task
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +134,23 @@ def test_answers_of_a_step_are_shown_as_parents_in_it(domain: StringFamily) -> N
     arm = TrainingArm("vpo", 3, 2, learning_rate=1e-4, parent_share=0.5)
     _, (step,) = train(arm, domain, TrainingBudget(tokens=1, prompts=4, tasks=6), 0)
     assert 0.0 < step["parent_share"] <= 0.5
+
+
+def test_a_task_program_gives_its_outputs_and_has_no_operation_that_changes_nothing() -> None:
+    rng = Random(0)
+    for _ in range(50):
+        task = sample_task(rng)
+        assert run_own(task.text, task.rows) == task.outputs
+        assert all(
+            run_own(render(variant), task.rows) != task.outputs for variant in shorter_variants(task.tree)
+        )
+
+
+def test_a_chain_holds_different_programs_and_the_truth_when_it_is_one() -> None:
+    rng = Random(2)
+    for _ in range(200):
+        prompt, completion = sample_sequence(rng)
+        answers = [slot.text for slot in split_chain(completion, None)]
+        assert len(set(answers)) == len(answers) <= MAX_ANSWERS
+        assert prompt.startswith(f"⟦m{len(answers)}⟧")
+        assert SEPARATOR not in prompt

@@ -103,7 +103,7 @@ def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
         from trainer.domains.maze.maze_family import COMPONENTS, CONFLICT, MazeFamily
 
         components = CONFLICT if name == "maze-conflict" else COMPONENTS
-        # The bundled maze model was trained without parents; `trainer.recipes.maze.parents` trains with them.
+        # The bundled maze model was trained without parents; other start models read them (docs/studies.md).
         shows_parents = folder != START_FOLDERS[name]
         yield MazeFamily(model_folder=folder, name=name, components=components, shows_parents=shows_parents)
     else:

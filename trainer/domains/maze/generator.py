@@ -177,14 +177,10 @@ def attempt_maze(rng: Random) -> Maze | None:
     return maze if shortest_with_both(maze) > budget else None
 
 
-def draw_maze(rng: Random) -> Maze:
-    """Return the first maze that meets all conditions."""
+def generate_maze(name: str) -> Maze:
+    """Return the first maze that meets all conditions, drawn with `name` as the seed."""
+    rng = Random(f"maze:{name}")
     while True:
         maze = attempt_maze(rng)
         if maze is not None:
             return maze
-
-
-def generate_maze(name: str) -> Maze:
-    """Return the maze generated with `name` as the seed."""
-    return draw_maze(Random(f"maze:{name}"))

@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from evovpo.builtin.chain import BEGIN, END, END_ID, PAD, SEPARATOR, SEPARATOR_ID, chain_spans
+from evovpo.builtin.chain import BEGIN, END, PAD, SEPARATOR, chain_spans
 from evovpo.errors import ConfigError
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.domain import Split
@@ -87,15 +87,6 @@ def _shown(maze: Maze, parent: "Walk") -> list[int]:
 def route_ids(cells: Sequence[int]) -> list[int]:
     """Return the tokens of a route given as the target cells of its moves."""
     return [FIRST_CELL_ID + cell for cell in cells]
-
-
-def chain_ids(routes: Sequence[Sequence[int]]) -> list[int]:
-    """Return the completion tokens of routes given as cells, end mark included."""
-    ids: list[int] = []
-    for route in routes:
-        ids += [*route_ids(route), SEPARATOR_ID]
-    ids[-1] = END_ID
-    return ids
 
 
 class RouteSlot(NamedTuple):
@@ -194,8 +185,7 @@ class MazeFamily:
         """Return the prompt; raises `ConfigError` for a parent if the model was not trained with parents."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
-                "the bundled maze model was not taught to read a parent; train one with "
-                "`python -m trainer.recipes.maze.parents`, and start from it"
+                "the bundled maze model was not taught to read a parent; docs/studies.md says how to make one"
             )
         return prompt_ids(task, answers, parent)
 

@@ -1,1 +1,0 @@
-"""Training routes for maze models, and a start model that reads parents."""
