@@ -53,11 +53,7 @@ def study(
     seeds: Annotated[int | None, option("N", "Trainings per tuned arm.", min=1)] = None,
     arms: Annotated[
         str | None,
-        option(
-            "A,B,...",
-            "Arms to run; for a domain also vpo-mixed and vpo-reuse.",
-            default="the objectives",
-        ),
+        option("A,B,...", "Arms to run.", default="all"),
     ] = None,
     processes: Annotated[
         int | None,

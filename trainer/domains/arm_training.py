@@ -45,8 +45,6 @@ class TrainingArm:
     kl: float = 0.0
     single_share: float = 0.0
     """Share of prompts that sample m·G single answers and are trained with `grpo`."""
-    passes: int = 1
-    """Optimiser steps on the same rollouts; more than 1 reuses them off policy."""
     parent_share: float = 0.0
     """Share of prompts, at most a half, that show a parent with its reward vector (`_sample_step`)."""
 
@@ -147,8 +145,7 @@ def train(
         except PolicyError as error:
             raise DivergedError(f"training diverged before step {step}: {error}") from error
         rows, spread = _training_rows(arm, groups, rng)
-        for _ in range(arm.passes):
-            figures = updater.update(rows)
+        figures = updater.update(rows)
         tokens += sum(group.tokens for group in groups)
         log.append(_step_figures(groups, spread) | figures | {
             "step": float(step), "tokens": float(tokens), "cpu_seconds": time.process_time() - started

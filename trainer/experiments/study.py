@@ -53,7 +53,6 @@ class StudyArm(Part):
     rollouts: Annotated[int, Field(ge=2)] = 24
     single_share: Share = 0.0
     parent_share: Annotated[float, Field(ge=0, le=0.5)] = 0.0
-    passes: Positive = 1
     search_answers: Positive = 1
     """M, answers per completion in a search or on a test task."""
     tokens: Any = None
@@ -74,7 +73,7 @@ class StudyArm(Part):
     @property
     def arm(self) -> TrainingArm | None:
         """The training settings without learning rate and KL; None for a given model."""
-        chosen = ("answers", "rollouts", "settings", "single_share", "parent_share", "passes")
+        chosen = ("answers", "rollouts", "settings", "single_share", "parent_share")
         values = {key: getattr(self, key) for key in chosen}
         return TrainingArm(self.objective, **values) if self.objective else None
 
@@ -212,9 +211,8 @@ def recipe(arm: TrainingArm) -> str:
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
     parts += [f"{name}{value}" for name, value in sorted(plain.items())]
-    for field, usual in (("single_share", 0.0), ("parent_share", 0.0), ("passes", 1)):
-        value = getattr(arm, field)
-        if value != usual:
+    for field in ("single_share", "parent_share"):
+        if value := getattr(arm, field):
             parts.append(f"{field.replace('_', '-')}{value:g}")
     return "-".join(parts)
 

@@ -28,15 +28,14 @@ def read_bundled(
     """Return a bundled study, with rows and report in `folder`.
 
     `changes` override keys of the file (dotted for tables, `training.tokens`). `arms` are the arms to train,
-    by default all that are not optional. Raises `ConfigError` listing all errors.
+    by default all. Raises `ConfigError` listing all errors.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")
     for key, value in changes.items():
         table, _, field = key.rpartition(".")
         (data.setdefault(table, {}) if table else data)[field] = value
     trained = {arm["name"]: arm for arm in data["arms"] if "objective" in arm}
-    optional = {key for key, arm in trained.items() if arm.pop("optional", False)}
-    wanted = [key for key in trained if key not in optional] if arms is None else arms
+    wanted = trained if arms is None else arms
     for key in wanted:
         if key not in trained:
             raise ConfigError(f"--arms: unknown arm {key!r}; {nearest_hint(key, trained)}")
