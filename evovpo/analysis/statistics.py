@@ -153,8 +153,8 @@ class Interval(NamedTuple):
 
 def bootstrap_interval(
     values_S_T: npt.ArrayLike,
-    reference_R_T: npt.ArrayLike | None,
-    rng: np.random.Generator,
+    reference_R_T: npt.ArrayLike | None = None,
+    rng: np.random.Generator | None = None,
     *,
     draws: int = DRAWS,
     level: float = 0.95,
@@ -165,7 +165,7 @@ def bootstrap_interval(
     interval holds only for this training. Raises `ConfigError` for different numbers of tasks, for no task,
     and for infinite or NaN values.
     """
-    values = _checked(values_S_T)
+    values, rng = _checked(values_S_T), rng or np.random.default_rng(0)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
     if values.shape[1] != reference.shape[1]:
         raise ConfigError(
@@ -181,7 +181,9 @@ def bootstrap_interval(
     return Interval(float(mean), float(low), float(high), values.shape[1])
 
 
-def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws: int = DRAWS) -> float:
+def sign_flip_p(
+    differences_T: npt.ArrayLike, rng: np.random.Generator | None = None, *, draws: int = DRAWS
+) -> float:
     """Return the two-sided p-value of a mean paired difference under random signs.
 
     The share of sign patterns with a mean at least as far from zero: of all patterns for up to 14 tasks, else
@@ -193,7 +195,7 @@ def sign_flip_p(differences_T: npt.ArrayLike, rng: np.random.Generator, *, draws
     if tasks <= _EXACT_TASKS:
         signs = np.array(list(itertools.product((-1.0, 1.0), repeat=tasks)))
     else:
-        signs = rng.integers(0, 2, (draws, tasks)) * 2.0 - 1.0
+        signs = (rng or np.random.default_rng(0)).integers(0, 2, (draws, tasks)) * 2.0 - 1.0
     # Sums in different order differ in their last bits.
     as_far = int((np.abs(signs @ differences) >= observed - 1e-12 * np.abs(differences).sum()).sum())
     return as_far / len(signs) if tasks <= _EXACT_TASKS else (as_far + 1) / (draws + 1)

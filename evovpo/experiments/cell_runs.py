@@ -25,7 +25,6 @@ class CellProgress(NamedTuple):
     """Progress of a cell's run."""
 
     proposed: int = 0
-    best_mean_reward: float | None = None
     solved: bool = False
     waits: str = ""
     """As in `Progress`."""
@@ -58,9 +57,7 @@ class Work:
         """Run the cell to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
-            search, best = progress.search, progress.search.best
-            mean = None if best is None else best.evaluation.mean_reward
-            tell(CellProgress(search.proposed, mean, waits=progress.waits))
+            tell(CellProgress(progress.search.proposed, waits=progress.waits))
 
         began = sum(os.times()[:4])
         try:
@@ -71,8 +68,7 @@ class Work:
         except StoreError as error:
             raise FatalError(error) from error
         spent = sum(os.times()[:4]) - began
-        solved = outcome.status == "solved"
-        return CellProgress(outcome.evaluations, outcome.best_mean_reward, solved, cpu_seconds=spent)
+        return CellProgress(outcome.evaluations, outcome.status == "solved", cpu_seconds=spent)
 
 
 @lru_cache(maxsize=1)

@@ -1,7 +1,8 @@
 """Statistics of runs with intervals: means, paired differences, problems that only one arm solves.
 
 Values are arrays `[S, T]`, seeds by problems; bootstrap intervals resample both
-(`evovpo/analysis/statistics.py`), without correction for multiple comparisons. Figures are deterministic.
+(`evovpo/analysis/statistics.py`), without correction for multiple comparisons. Figures are deterministic,
+because every resampling has the same seed.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,11 @@ class Difference(NamedTuple):
         """True if the interval excludes zero and the p-value is significant."""
         return self.interval.is_clear and self.p < _CLEAR
 
+    def __format__(self, spec: str) -> str:
+        """Return the interval with signs, formatted by `spec` (such as `.3f`), and bold if it is clear."""
+        text = f"{self.interval:+{spec}}"
+        return f"**{text}**" if self.is_clear else text
+
 
 class UnlockedProblems(NamedTuple):
     """Problems that an arm solves with some seed and another arm with none of the same number of seeds."""
@@ -43,13 +49,13 @@ class UnlockedProblems(NamedTuple):
 
 def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
     """Return the mean multiplied by `times`, with its interval."""
-    return _times(bootstrap_interval(values_S_T, None, _rng(), draws=draws), times)
+    return _times(bootstrap_interval(values_S_T, draws=draws), times)
 
 
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
     """Return the paired difference of two arms multiplied by `times`."""
-    interval = _times(bootstrap_interval(ours_S_T, theirs_R_T, _rng()), times)
-    return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0), _rng()))
+    interval = _times(bootstrap_interval(ours_S_T, theirs_R_T), times)
+    return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0)))
 
 
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
@@ -61,7 +67,7 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0
     found: npt.NDArray[np.bool_] = np.any(ours, axis=0) & ~np.any(theirs, axis=0)
-    rng = _rng()
+    rng = np.random.default_rng(0)
     counts = np.empty(CURVE_DRAWS)
     for draw in range(CURVE_DRAWS):
         first, second = rng.integers(seeds, size=(2, seeds))
@@ -74,7 +80,3 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
 
 def _times(interval: Interval, factor: float) -> Interval:
     return Interval(interval.mean * factor, interval.low * factor, interval.high * factor, interval.n)
-
-
-def _rng() -> np.random.Generator:
-    return np.random.default_rng(0)  # a fixed seed, so that the same rows give the same report

@@ -43,7 +43,7 @@ class BatchProgress(WorkBar):
         for run_id, cell in self._cells.items():
             if run_id in stored:
                 row = stored[run_id]
-                cell.at = CellProgress(row.evaluations, row.best_mean_reward, row.ending == "solved")
+                cell.at = CellProgress(row.evaluations, row.ending == "solved")
                 cell.is_ended = row.status.is_finished
         self._show_all()
 

@@ -2,6 +2,7 @@
 
 import ast
 import difflib
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
@@ -84,6 +85,12 @@ def plain_table(*columns: str | Column, title: str | None = None) -> Table:
         title=title,
         title_justify="left",
     )
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
 def right(header: RenderableType, **settings: Any) -> Column:

@@ -472,8 +472,8 @@ def test_progress_counts_what_is_stored_and_what_is_told(tmp_path: Path) -> None
             Console(file=output, force_terminal=is_terminal, width=100), works, {}
         ) as progress:
             progress.take(TaskStarted(one))
-            progress.take(TaskProgress(one, CellProgress(40, 0.25)))
-            progress.take(TaskDone(one, CellProgress(60, 1.0, True)))
+            progress.take(TaskProgress(one, CellProgress(40)))
+            progress.take(TaskDone(one, CellProgress(60, True)))
             progress.take(TaskStarted(two))
             progress.take(FailedTask(two, "no \x1b[31mroom"))
             status = progress.status()

@@ -99,7 +99,7 @@ def study(
     if dry_run:
         raise ConfigError(f"--dry-run is for recipes (docs/reproduce.md), and {target} is not one")
     from trainer.experiments.study_export import Export
-    from trainer.experiments.study_file import read_study
+    from trainer.experiments.study_file import bundled_studies, read_bundled, read_study
     from trainer.experiments.study_results import StudyResults
     from trainer.reports.study_report import report_json, write_report
 
@@ -108,9 +108,12 @@ def study(
         folder = work or Path(target).parent / "work"
         found = read_study(Path(target), runs=not report_only, work=None if report_only else folder)
     else:
+        if target not in bundled_studies():
+            hint = nearest_hint(target, bundled_studies())
+            raise ConfigError(f"{target!r} is neither a study file (*.toml) nor a domain; {hint}")
         folder = work or out / "work"
         start = {} if model is None else {"start": str(Path(model).resolve())}
-        found = _bundled(target, out, given | start | ({} if seeds is None else {"seeds": seeds}), only)
+        found = read_bundled(target, out, given | start | ({} if seeds is None else {"seeds": seeds}), only)
     export = Export(found.folder / "export")
     failures = [] if report_only else _run(found, export, folder, processes, executor)
     with console(stderr=True).status("resampling rows for intervals"):
@@ -200,15 +203,6 @@ def _run(
             if isinstance(error, StoreError):
                 leave(Exit.CUT_OFF, f"error: {error}")
             raise
-
-
-def _bundled(name: str, out: Path, changes: dict[str, Any], arms: list[str] | None) -> Study:
-    from trainer.experiments.study_file import bundled_studies, read_bundled
-
-    if name not in bundled_studies():
-        hint = nearest_hint(name, bundled_studies())
-        raise ConfigError(f"{name!r} is neither a study file (*.toml) nor a domain; {hint}")
-    return read_bundled(name, out, changes, arms)
 
 
 def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:

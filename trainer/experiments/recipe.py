@@ -16,11 +16,13 @@ from typing import Any
 import yaml
 from pydantic import Field
 
+from evovpo.analysis.statistics import Interval
 from evovpo.config_tree import read_toml
 from evovpo.errors import ConfigError, TrainingError, nearest_hint
-from evovpo.experiments.intervals import difference
+from evovpo.experiments.intervals import Difference, difference
 from evovpo.experiments.toml_reader import Count, Numbers, Part, PartReader, Positive, raise_faults
 from evovpo.files import write_json
+from evovpo.reports.text import markdown_table
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED
 from trainer.objectives import OBJECTIVES
 
@@ -231,17 +233,15 @@ def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
 def table_of(recipe: Recipe, rows: list[dict[str, Any]]) -> str:
     """Return the table of a recipe as Markdown."""
     lines = [f"# {recipe.name}", ""]
-    against = f" | minus {recipe.reference}" if recipe.reference else ""
+    against = {"minus_start": "minus start"}
+    against |= {"minus_reference": f"minus {recipe.reference}"} if recipe.reference else {}
     for figure, title in _BY_K.items():
-        lines += [
-            f"| {title} | k | mean | minus start{against} |",
-            "|---|---|---|---|" + "---|" * bool(against),
+        cells = [
+            [row["arm"], row["k"], f"{row['mean']:.3f}", *(_cell(row[name]) for name in against)]
+            for row in rows
+            if row["figure"] == figure
         ]
-        for row in (one for one in rows if one["figure"] == figure):
-            cells = [row["arm"], row["k"], f"{row['mean']:.3f}", _cell(row["minus_start"])]
-            cells += [_cell(row["minus_reference"])] if against else []
-            lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
+        lines.append(markdown_table([title, "k", "mean", *against.values()], cells))
     seeds = f"{recipe.seeds} seed" + "s" * (recipe.seeds > 1)
     lines.append(f"{seeds}; 95 % intervals over prompts and seeds, paired; bold where there is a winner.")
     lines += ["", "The paper reports:", ""] * bool(recipe.paper)
@@ -252,8 +252,7 @@ def table_of(recipe: Recipe, rows: list[dict[str, Any]]) -> str:
 def _cell(found: Mapping[str, Any] | None) -> str:
     if found is None:
         return ""
-    text = f"{found['mean']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
-    return f"**{text}**" if found["clear"] else text
+    return f"{Difference(Interval(found['mean'], found['low'], found['high'], 0), found['p']):.3f}"
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:

@@ -58,6 +58,10 @@ class StudyResults:
         """Return the searches of an arm by strategy, where at least one seed is complete."""
         return {name: rows for name, rows in self._rows[arm].items() if name != TEST}
 
+    def searched_by(self, strategy: str) -> dict[str, ArmRows]:
+        """Return the searches by a strategy by arm, where at least one seed is complete."""
+        return {arm: rows[strategy] for arm, rows in self._rows.items() if strategy in rows}
+
     def samples(self, arm: str) -> ArmRows | None:
         """Return an arm's independent samples, or None before a seed is complete."""
         for name, rows in self._rows[arm].items():
@@ -81,15 +85,15 @@ class StudyResults:
 
     def tuning(self) -> dict[str, list[Row]]:
         """Return the finished grid points of each arm, and whether each was chosen."""
-        return {arm.name: [*self._grid(arm)] for arm in tuned_arms(self.study)}
-
-    def _grid(self, arm: StudyArm) -> Iterator[Row]:
-        best = best_point(self.study, arm, self._export)
-        for point in grid(self.study, arm):
-            if (row := self._export.trainings.get(point.name)) is not None:
-                about = {"learning_rate": point.arm.learning_rate, "kl": point.arm.kl, "score": row["score"]}
-                about["temperature"] = row.get("temperature", 1.0)
-                yield about | {"diverged": bool(row["diverged"]), "chosen": point == best}
+        found = dict[str, list[Row]]()
+        for arm in tuned_arms(self.study):
+            best, points = best_point(self.study, arm, self._export), found.setdefault(arm.name, [])
+            for name, point in ((one.name, one.arm) for one in grid(self.study, arm)):
+                if (row := self._export.trainings.get(name)) is not None:
+                    about = {"learning_rate": point.learning_rate, "kl": point.kl, "score": row["score"]}
+                    about |= {"temperature": row.get("temperature", 1.0), "diverged": bool(row["diverged"])}
+                    points.append(about | {"chosen": best is not None and name == best.name})
+        return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
         """Return the costs of each arm by strategy and unit, for strategies with a trained arm."""

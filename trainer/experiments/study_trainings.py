@@ -177,7 +177,6 @@ def _validated(study: Study, model: Any, domain: TaskFamily, answers: int) -> tu
 def _answered(
     study: Study, model: Any, domain: Any, tasks: Sequence[Any], answers: int, ks: Sequence[int], at: float
 ) -> list[dict[str, Any]]:
-    """Return the figures of a model's answers to each task at a temperature."""
     if not study.test.evaluations:
         return [
             by_name(task.measure.by_k(ks), ks, 5)

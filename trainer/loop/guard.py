@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from transformers import AutoConfig
 
 from evovpo.analysis.statistics import Interval, bootstrap_interval
@@ -71,10 +70,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
     answer is always no.
     """
     found = {
-        name: {
-            figure: bootstrap_interval([new[figure]], [values[figure]], np.random.default_rng(0))
-            for figure in new
-        }
+        name: {figure: bootstrap_interval([new[figure]], [values[figure]]) for figure in new}
         for name, values in earlier.items()
     }
     lost = [

@@ -215,7 +215,7 @@ def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None)
     rewards a model that needs fewer answers and is less noisy than the last point alone.
     """
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
-    gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)], np.random.default_rng(0))
+    gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)])
     areas = [values.mean(axis=1).sum() for values in (old, new)]
     most = [values[:, -1].sum() for values in (old, new)]
     said = (

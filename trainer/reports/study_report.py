@@ -13,6 +13,7 @@ from evovpo.experiments.break_even import UNITS
 from evovpo.experiments.intervals import Difference, UnlockedProblems
 from evovpo.experiments.results import SOLVED, SOLVED_ROWS, ArmRows, Comparison, area, named, solved_within
 from evovpo.reports.pictures import MOST_BANDS, KCurve, StepCurve, write_arms, write_budgets, write_training
+from evovpo.reports.text import markdown_table
 from trainer.experiments.study import FIGURES, Study
 from trainer.experiments.study_results import StudyResults, budgets
 from trainer.reports.training import write_costs
@@ -150,7 +151,6 @@ def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping
 
 
 def _json(value: Any) -> Any:
-    """Convert nested figures to JSON."""
     match value:
         case Interval():
             return {"value": value.mean, "low": value.low, "high": value.high}
@@ -163,10 +163,6 @@ def _json(value: Any) -> Any:
         case list():
             return [_json(one) for one in value]
     return value
-
-
-def _interval(found: Interval | Difference) -> Interval:
-    return found.interval if isinstance(found, Difference) else found
 
 
 # ---------------------------------------------------------------- tables
@@ -212,12 +208,6 @@ def _tables(results: StudyResults) -> Iterator[_Table]:
     yield ["arm", "learning rate", "KL", "temperature", "validation score", ""], grid
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
 def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
     head = [f"k = {k}" for k in results.study.ks]
     for figure, title in FIGURES.items():
@@ -228,16 +218,21 @@ def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
             one.mean for by_k in shown.values() for one in by_k.values()
         ):
             continue
-        lines = [[name, *(_text(one, 3) for one in by_k.values())] for name, by_k in shown.items()]
+        lines = [[name, *(f"{one:.3f}" for one in by_k.values())] for name, by_k in shown.items()]
         yield ([title, *head], lines)
         for reference in results.study.references:
             lines = [
-                [one.arm, *(_text(found, 3) for found in one.at_k[figure].values())]
-                for one in results.comparisons
-                if one.reference == reference and figure in one.at_k
+                [name, *(f"{one:.3f}" for one in by_k.values())]
+                for name, by_k in _minus(results, reference, figure).items()
             ]
             if lines:
                 yield ([f"{title} minus {reference}'s", *head], lines)
+
+
+def _minus(results: StudyResults, reference: str, figure: str) -> dict[str, Mapping[int, Difference]]:
+    """Return a figure by k of each arm minus that of a reference."""
+    found = (one for one in results.comparisons if one.reference == reference)
+    return {one.arm: one.at_k[figure] for one in found if figure in one.at_k}
 
 
 def _search_tables(results: StudyResults) -> Iterator[_Table]:
@@ -245,14 +240,12 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
     pairs = {(one.arm, one.reference): one.pairs for one in results.comparisons}
     for strategy in (one.name for one in results.study.strategies):
         counts, against = [], []
-        for name in (arm.name for arm in results.study.arms):
-            rows = results.searched(name).get(strategy)
-            if rows is not None:
-                figures = (SOLVED, area(budgets(rows.arm.evaluations)), SOLVED_ROWS)
-                solved = (_text(rows.mean(figure), 1) for figure in figures)
-                counts.append([name, str(len(rows.seeds)), *solved, str(len(rows.solved_in_any()))])
-                compared = [_compared(pairs.get((name, one), {}).get(strategy)) for one in references]
-                against.append([name, *itertools.chain(*compared)])
+        for name, rows in results.searched_by(strategy).items():
+            figures = (SOLVED, area(budgets(rows.arm.evaluations)), SOLVED_ROWS)
+            solved = (f"{rows.mean(figure):.1f}" for figure in figures)
+            counts.append([name, str(len(rows.seeds)), *solved, str(len(rows.solved_in_any()))])
+            compared = [_compared(pairs.get((name, one), {}).get(strategy)) for one in references]
+            against.append([name, *itertools.chain(*compared)])
         head = [f"solved by {strategy}, of {len(results.problems)}", "seeds", "with one seed"]
         yield ([*head, "mean over budgets", "training rows alone", "with any seed"], counts)
         heads = [
@@ -271,7 +264,7 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
         head.append("unlocked / the other way")
         yield (head, lines)
     lines = [
-        [ours.arm.proposer, ours.arm.strategy, last.arm.strategy, _text(ours.minus(last, SOLVED), 1)]
+        [ours.arm.proposer, ours.arm.strategy, last.arm.strategy, f"{ours.minus(last, SOLVED):.1f}"]
         for ours, last in results.strategies()
     ]
     if lines:
@@ -285,7 +278,7 @@ def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
     ours, theirs = pair
     gained, lost = ours.unlocks(theirs), theirs.unlocks(ours)
     ends = f"[{gained.interval.low:.0f}, {gained.interval.high:.0f}]"
-    differences = _text(ours.minus(theirs, SOLVED), 1), _text(_area_minus(ours, theirs), 1)
+    differences = f"{ours.minus(theirs, SOLVED):.1f}", f"{_area_minus(ours, theirs):.1f}"
     return *differences, f"{len(gained.problems)} {ends} / {len(lost.problems)}"
 
 
@@ -324,15 +317,6 @@ def _break_even_table(results: StudyResults) -> _Table:
     return (["training pays after so many problems", "arm", "against", *units], lines)
 
 
-def _text(found: Interval | Difference | None, digits: int) -> str:
-    """Return an interval as text; a difference with signs, and bold if it is clear."""
-    if found is None:
-        return "–"
-    sign = "+" if isinstance(found, Difference) else ""
-    text = f"{_interval(found):{sign}.{digits}f}"
-    return f"**{text}**" if isinstance(found, Difference) and found.is_clear else text
-
-
 # ---------------------------------------------------------------- pictures
 
 
@@ -341,16 +325,22 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
     note = "Bands: 95 % bootstrap over problems and seeds, paired by problem. Filled: it excludes zero."
     for figure, title in FIGURES.items():
         curves = [
-            KCurve(one.arm, ks, tuple(found.interval for found in one.at_k[figure].values()))
-            for one in results.comparisons
-            if one.reference == reference and figure in one.at_k
+            KCurve(name, ks, tuple(one.interval for one in by_k.values()))
+            for name, by_k in _minus(results, reference, figure).items()
         ]
         if curves and figure != "pair_at_k":
             path = folder / f"{figure.replace('_', '-')}.png"
             above = f"{title} of {_answers(results.study)}, {results.study.name}"
             write_arms(path, curves, reference=reference, title=above, note=note, figure_name=title)
             yield path
-    if panels := _solved_curves(results):
+    panels = {
+        strategy.name: [
+            KCurve(name, tuple(budgets(rows.arm.evaluations)), _solved_curve(rows))
+            for name, rows in results.searched_by(strategy.name).items()
+        ]
+        for strategy in results.study.strategies
+    }
+    if panels := {name: curves for name, curves in panels.items() if curves}:
         path, has_bands = folder / "solved-by-budget.png", max(map(len, panels.values())) <= MOST_BANDS
         bands = "Bands: 95 % bootstrap over problems and seeds."
         note = "Right on all training and held-out rows. "
@@ -375,17 +365,6 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
         note = "Means over an arm's trainings and ten steps."
         write_training(path, lines, title="During training", note=note)
         yield path
-
-
-def _solved_curves(results: StudyResults) -> dict[str, list[KCurve]]:
-    """Return the curves of solved problems against evaluations, by strategy and arm."""
-    panels: dict[str, list[KCurve]] = {}
-    for strategy in (one.name for one in results.study.strategies):
-        for arm in results.study.arms:
-            if (rows := results.searched(arm.name).get(strategy)) is not None:
-                curve = KCurve(arm.name, tuple(budgets(arm.evaluations)), _solved_curve(rows))
-                panels.setdefault(strategy, []).append(curve)
-    return panels
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:

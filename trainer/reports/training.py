@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -121,17 +120,10 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-class _Panel(NamedTuple):
-    """A figure of two versions by k, with the paired difference over the problems."""
-
-    title: str
-    before: KCurve
-    after: KCurve
-    differences: tuple[Interval, ...]
-
-
-def _panels(before: ProbeResult, after: ProbeResult, names: tuple[str, str]) -> Iterator[_Panel]:
-    """Yield best@k and pass@k of two versions."""
+def _panels(
+    before: ProbeResult, after: ProbeResult, names: tuple[str, str]
+) -> Iterator[tuple[str, KCurve, KCurve, list[Interval]]]:
+    """Yield best@k and pass@k of two versions, each with the differences paired over the problems."""
     if before.problems != after.problems:
         raise ConfigError(
             f"one probe holds {len(after.problems)} problems and the other {len(before.problems)}; expected "
@@ -143,13 +135,9 @@ def _panels(before: ProbeResult, after: ProbeResult, names: tuple[str, str]) -> 
         ("pass@k: one of k answers is right on all rows", "pass_at_k"),
     ):
         old, new = (found.values(figure, ks).T for found in (before, after))
-        differences = (
-            bootstrap_interval([one], [other], np.random.default_rng(0))
-            for one, other in zip(new, old, strict=True)
-        )
         first, second = (tuple(map(mean, values)) for values in (old, new))
         curves = KCurve(names[0], ks, first), KCurve(names[1], ks, second)
-        yield _Panel(title, *curves, tuple(differences))
+        yield title, *curves, [bootstrap_interval([one], [two]) for one, two in zip(new, old, strict=True)]
 
 
 def before_after_table(
@@ -176,8 +164,7 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
 
     Raises `ConfigError` for probes of different problems or an unwritable file.
     """
-    found = _panels(before, after, ("start model", "trained"))
-    panels = {one.title: [one.before, one.after] for one in found}
+    panels = {name: curves for name, *curves, _ in _panels(before, after, ("start model", "trained"))}
     title = "Before and after training, on problems outside the training"
     note = f"{_what_was_measured(before, after)} Bands: 95 % bootstrap over problems."
     write_budgets(path, panels, title=title, note=note, budget="k, answers drawn")
