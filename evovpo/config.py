@@ -66,7 +66,7 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Maximum number of the parent's failed answers shown in a prompt; 0 saves prompt tokens."""
+    """Maximum number of failed improvements of the parent shown in a prompt; 0 saves tokens."""
     novelty: Share = 0.0
     """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 is off."""
     patience: Positive | None = None

@@ -53,7 +53,7 @@ class UpdateConfig(Section):
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
     """Groups per optimiser step; more for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Passes over each group; more help if groups are few, but make them stale."""
+    """Passes over each group; raise it if groups are few, at the price of staleness."""
 
 
 class DataConfig(Section):
@@ -71,7 +71,7 @@ class ImitateConfig(Section):
     gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
 
     share: Annotated[int, Field(ge=0, le=1)] = 0
-    """1 imitates, starting from version 0; 0 learns from rewards."""
+    """0 learns from rewards; 1 imitates, starting from version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """Mean number of times each target is shown."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16

@@ -51,11 +51,11 @@ def apply(
     """Apply the best program of a run to every row of a table.
 
     A program that is wrong on a training row is refused. With --anyway it is run, and an extra column,
-    "NAME trusted", marks rows similar to training rows that the program mostly solved.
+    "NAME trusted", marks rows whose similar training rows the program mostly solved.
 
     The command lists failed rows, filled cells of the column NAME that differ from the program's result (they
-    are kept), and rows of a format without an example. Row 1 is the first row below the column names. Exit
-    code 1: some rows failed.
+    are kept), and rows unlike every example. Row 1 is the first row below the column names. Exit code 1: some
+    rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """

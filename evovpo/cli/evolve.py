@@ -74,7 +74,7 @@ def evolve(
     proposer: Annotated[
         Literal["local", "openai", "random"] | None,
         typer.Option(
-            help="[bold]local[/bold]: a model in this process, the built-in one for functions of text; "
+            help="[bold]local[/bold]: a model in this process, by default the built-in one; "
             "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: random programs in the "
             "built-in model's language, a baseline.  "
             "[dim]\\[default: local; openai with --base-url][/dim]",
@@ -177,8 +177,8 @@ def resume(
     """Resume a stopped or killed run after its last stored evaluation.
 
     Budget, seed and settings are kept. --allow grants permissions that another user's run requests.
-    A finished run continues only with a larger budget or changed settings, otherwise its result is shown; a
-    solved run continues with search.stop_when_solved=false.
+    A finished run needs a larger budget or changed settings to continue, a solved run also
+    search.stop_when_solved=false; otherwise its result is shown.
 
     [dim]Examples:[/dim]  evovpo resume latest
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4

@@ -71,7 +71,7 @@ ConfigFile = Annotated[
     option(
         "FILE",
         "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also a YAML file; "
-        "the word [bold]none[/bold] ignores the project's own file.",
+        "[bold]none[/bold]: ignore the project's own file.",
         *("--config", "-c"),
     ),
 ]
@@ -90,7 +90,7 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="evovpo-out/RUN for an OpenEvolve project, without checkpoint",
+        default="evovpo-out/RUN, no checkpoint, for an OpenEvolve project",
     ),
 ]
 OutputColumn = Annotated[

@@ -20,8 +20,8 @@ app = typer.Typer()
 def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
-    Solved: right on every training row and every held-out row (unchecked: no held-out rows, or not yet
-    tested on them). Memorised: right on every training row, wrong on a held-out row. A run
+    Solved: right on every training row and held-out row; solved (unchecked): held-out rows are missing or not
+    yet tested. Memorised: right on every training row, wrong on a held-out row. A run
     that is "running" without a process was killed; evovpo resume continues it. Best: the mean reward, or the
     combined_score of an OpenEvolve project.
 
@@ -151,7 +151,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, or a new one.")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem (its newest run, else a new one).")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,

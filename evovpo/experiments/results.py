@@ -54,7 +54,7 @@ def by_k(name: str, k: int) -> Figure:
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return the figure for problems solved within a number of evaluations."""
+    """Return the statistic of problems solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,

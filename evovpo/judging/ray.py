@@ -120,7 +120,7 @@ def first_line(error: BaseException) -> str:
 def connected(executor: str) -> Iterator[None]:
     """Connect to the cluster named by an executor, unless this process is connected already.
 
-    Within the block RAY_ADDRESS names a cluster started here. Raises `SandboxError` if it is unreachable.
+    In the block, RAY_ADDRESS names a cluster started here. Raises `SandboxError` if it is unreachable.
     """
     if ray.is_initialized():
         yield

@@ -103,6 +103,6 @@ class PromptFormat(Protocol):
 def choose_rows(
     count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
 ) -> tuple[int, ...]:
-    """Return at most `most` random training rows for a prompt, out of `count` or out of `only`."""
+    """Return up to `most` random training rows for a prompt, of `only` or else of all `count`."""
     pool = list(range(count)) if only is None else list(only)
     return tuple(int(row) for row in rng.permutation(pool)[:most])

@@ -96,8 +96,8 @@ class OpenAIProposer:
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.
 
-        A server with several choices per request samples all replies of the ticket even if only some are
-        requested, so that reply i is always the same. A prompt that the server refuses, usually because it is
+        If a request may have several choices, all replies of the ticket are sampled even if only some are
+        wanted, so that reply i is always the same. A prompt that the server refuses, usually because it is
         too long, gets empty replies with the finish reason `refused: ...`.
 
         Raises `ServerError` if the server keeps failing, violates the protocol or refuses every prompt;

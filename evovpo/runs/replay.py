@@ -61,7 +61,7 @@ def search_seed(problem: Problem, seed: int) -> int:
 
 
 def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltRun:
-    """Return a stored run with its search after the last tell, as `replay` makes it."""
+    """Return a stored run with its search as of the last tell, as in `replay`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)

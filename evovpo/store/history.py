@@ -66,7 +66,7 @@ class History(Database):
         return (group for page in pages for group in self._read_groups(page, objectives))
 
     def known_evaluation(self, problem_version: str, program_id: str) -> Evaluation | None:
-        """Return *the* evaluation, from any run, of a program on a problem version, or None."""
+        """Return the evaluation of a program on a problem version in any run, or None."""
         return self.known_evaluations(problem_version, program_id).get(program_id)
 
     @reading

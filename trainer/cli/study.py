@@ -57,7 +57,7 @@ def study(
     ] = None,
     processes: Annotated[
         int | None,
-        option("N", "Parallel trainings and searches.", min=1, default="2; the cores of a cluster"),
+        option("N", "Parallel trainings and searches.", min=1, default="2; on a cluster its cores"),
     ] = None,
     executor: options.Executor = None,
     changes: Annotated[
@@ -77,7 +77,7 @@ def study(
 
     A study FILE names arms and search strategies. Each arm is tuned on validation tasks, trained with
     several seeds, and used in searches; the report is written next to the file (docs/studies.md).
-    A recipe trains any model on a domain with several objectives and prints a table.
+    A recipe FILE trains any model on a domain with several objectives and prints a table.
     A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search.
     After Ctrl-C or a crash the same command continues.
 

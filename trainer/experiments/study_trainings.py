@@ -129,7 +129,7 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Run a training and return its row; the model is written to `folder`, or only validated without one.
+    """Run a training and return its row; without a `folder` its model is validated, not kept.
 
     A training that diverges is a result, with score 0 and the start model as its model.
     """

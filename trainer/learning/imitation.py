@@ -176,7 +176,7 @@ def choose(
 def with_validation(problem: Problem) -> Problem:
     """Return a problem with a quarter of its training rows set aside for validation.
 
-    Unchanged if it has fewer than eight rows, groups of rows, or validation rows already.
+    Unchanged if it has groups of rows or validation rows already, or fewer than eight rows.
     """
     kept = choosing_rows(problem)
     if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):

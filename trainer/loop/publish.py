@@ -147,7 +147,7 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 def make_warm_up(model: Any) -> WarmUp:
     """Return the likeliest next tokens of a fixed text and their log-probabilities.
 
-    The text is pseudo-random, because text from the training distribution hardly shows changed weights.
+    The text is pseudo-random, because changed weights hardly show on text like the training data.
     """
     vocabulary = len(model.get_input_embeddings().weight)
     length = min(_TEXT_TOKENS, getattr(model.config, "max_position_embeddings", 2 * _TEXT_TOKENS) // 2)

@@ -112,7 +112,7 @@ _FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
-    """Return the forms in which `run` could have produced the output at `position`, with lengths."""
+    """Return the forms of `run` that match the output at `position`, and their lengths."""
     found = []
     for form, change in _CASES:
         changed = change(run)

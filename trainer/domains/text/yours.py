@@ -27,7 +27,7 @@ class _OwnPrompt(BaseModel, extra="allow"):
 
 
 def open_yours(file: Path, data: Path, answers: int) -> Domain:
-    """Return the domain of a Python file and a file of rows with `prompt`.
+    """Return a domain from a Python file and a file of rows with `prompt`.
 
     `MAX_TOKENS` is 1,024 unless the file sets it. Raises `ConfigError` for an invalid Python file, and
     `ProblemError` for rows with different columns.
