@@ -72,7 +72,7 @@ def train(
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions per prompt; more than the k of an -at-k objective.", min=2)] = 8,
+    rollouts: Annotated[int, option("G", "Completions per prompt; above k of the objective.", min=2)] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,
@@ -100,7 +100,8 @@ def train(
     """Train any model on-policy with a domain's reward vectors, and measure the gain.
 
     After Ctrl-C or a crash the same command continues from the last checkpoint. For several GPUs
-    use [bold]accelerate launch -m evovpo train[/bold]; for sampling with vLLM, [bold]--set use_vllm=true[/bold].
+    use [bold]accelerate launch -m evovpo train[/bold], for sampling with vLLM
+    [bold]--set use_vllm=true[/bold].
 
     [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run
                evovpo train --domain maze-conflict --rollouts 24 --set k=8 --output trained
