@@ -55,12 +55,6 @@ def mapped_bytes() -> int:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
-def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return both limits, capped at the hard limit of this process."""
-    ceiling = resource.getrlimit(name)[1]
-    return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
-
-
 def cpu_ms(usage: resource.struct_rusage) -> float:
     """Return user and system CPU time, in milliseconds."""
     return (usage.ru_utime + usage.ru_stime) * 1e3

@@ -10,15 +10,13 @@ import importlib.util
 import json
 import os
 import random
-import resource
 import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
-from . import calls, child, kernel, program, strict_json
-from .child import clamped
+from . import calls, child, kernel, limits, program, strict_json
 
 RESULT, CALLS = 3, 4
 """File descriptors. The second exists only if the candidate runs in another process and answers calls."""
@@ -52,7 +50,7 @@ def become_evaluation(
         numbers = [*kept, ready, *settings["ruleset"]]
         child.place({1: log, 2: log, **dict(enumerate(numbers, RESULT))})
         os.setsid()
-        limit_resources(settings, job["other_tasks"], is_final=True)
+        limits.limit_evaluation(settings, job["other_tasks"], is_final=True)
         if settings["ruleset"]:
             kernel.restrict(first_free + 1, settings["landlock_abi"])
         for compiled in filters:
@@ -76,30 +74,6 @@ def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
         kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
         kernel.SUPERVISOR_PLACEHOLDER: settings["supervisor"],
     }
-
-
-def limit_resources(settings: Settings, other_tasks: int, is_final: bool) -> None:
-    """Apply the resource limits to this process and its future children, irrevocably if `is_final`."""
-    limits = settings["limits"]
-    tasks = limits["processes"] + limits["threads"]
-    values = {
-        resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_MSGQUEUE: 0,
-        resource.RLIMIT_RTPRIO: 0,
-        resource.RLIMIT_AS: settings["own_bytes"] + (limits["memory_mb"] << 20),
-        resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
-        resource.RLIMIT_STACK: limits["stack_mb"] << 20,
-        # All tasks of the user: this process and the zygote, and with a shared user everything else that
-        # the user runs.
-        resource.RLIMIT_NPROC: 2 + tasks + (0 if settings["user"] is not None else other_tasks),
-    }
-    for name, value in values.items():
-        soft, hard = clamped(name, value, value)
-        resource.setrlimit(name, (soft, hard if is_final else resource.getrlimit(name)[1]))
-    if is_final:
-        files, seconds = limits["open_files"], limits["cpu_seconds"]
-        resource.setrlimit(resource.RLIMIT_NOFILE, clamped(resource.RLIMIT_NOFILE, files, files))
-        resource.setrlimit(resource.RLIMIT_CPU, clamped(resource.RLIMIT_CPU, seconds, seconds + 1))
 
 
 def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[str, Any]:

@@ -22,8 +22,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from . import calls, child, kernel, program
-from .child import clamped, cpu_ms, mapped_bytes, own_cpu_ms
+from . import calls, child, kernel, limits, program
+from .child import cpu_ms, mapped_bytes, own_cpu_ms
 
 PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
@@ -139,10 +139,10 @@ class _Programs:
         """Run the payload's program, which with a socket answers calls on it; return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
-            self._limit_resources(wanted)
+            limits.limit_candidate(wanted, self._own_bytes)
             # The soft limit is lower: its signal distinguishes a timeout from a crash.
             seconds = wanted["cpu_seconds"]
-            self._cpu_seconds = clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
+            self._cpu_seconds = limits.clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
             self._wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
         started, server_pid = time.monotonic(), os.getpid()
         pid = os.fork()
@@ -151,16 +151,6 @@ class _Programs:
         for number in sockets:
             os.close(number)
         return self._wait_for(pid) | {"wall_ms": (time.monotonic() - started) * 1e3}
-
-    def _limit_resources(self, wanted: dict[str, Any]) -> None:
-        """Apply soft limits to this process and so to its next children; the next request can raise them."""
-        for name, value in (
-            (resource.RLIMIT_AS, self._own_bytes + (wanted["memory_mb"] << 20)),
-            (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),
-            (resource.RLIMIT_STACK, wanted["stack_mb"] << 20),
-            (resource.RLIMIT_NOFILE, wanted["open_files"]),
-        ):
-            resource.setrlimit(name, (clamped(name, value, value)[0], resource.getrlimit(name)[1]))
 
     def _become_candidate(self, server_pid: int, sockets: list[int]) -> NoReturn:
         def lock_down() -> None:
