@@ -6,12 +6,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from mazes import route_rewards
 
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite
 from trainer.domains.maze.generator import MOVES, generate_maze
-from trainer.domains.maze.maze_family import COMPONENTS, route_rewards
+from trainer.domains.maze.maze_family import COMPONENTS
 
 SUITE = Path(__file__).resolve().parents[2] / "problems" / "maze"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mazes import routes_with_items
+from mazes import route_rewards, route_words, routes_with_items
 from shell import Shell
 from tiny_models import CHAT_TEMPLATE, END_ID, hf, load_folder, write_answering_model, write_tiny_folder
 
@@ -17,8 +17,7 @@ from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain, training
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED, START_FOLDERS
 from trainer.domains.maze.generator import generate_maze
-from trainer.domains.maze.maze_family import route_rewards
-from trainer.domains.maze.words import route_words, words_of
+from trainer.domains.maze.words import words_of
 from trainer.domains.sampling import Ask, complete, load_policy
 from trainer.domains.training import TrainingRequest, train
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from mazes import routes_with_items
+from mazes import route_words, routes_with_items
 from openevolve_problems import numbered
 from printed import in_table
 from safetensors.torch import load_file
@@ -27,7 +27,6 @@ from tests.unit.test_text_files import FORMATS
 from trainer.domains import open_domain
 from trainer.domains.catalogue import longest
 from trainer.domains.maze.generator import generate_maze
-from trainer.domains.maze.words import route_words
 from trainer.experiments.recipe import PAPER, asked_of, cost_of, read_recipe
 
 RECIPES = ("maze", "musique", "eureqa", "toolrl", "livecodebench")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from evovpo.builtin.chain import END_ID, SEPARATOR_ID
 from trainer.domains.maze.generator import MOVES, STEP, Maze, distances
-from trainer.domains.maze.maze_family import route_ids
+from trainer.domains.maze.maze_family import route_ids, walk, walk_rewards
 
 
 def shortest_route(maze: Maze, *via: int) -> str:
@@ -30,3 +30,14 @@ def chain_ids(routes: Sequence[Sequence[int]]) -> list[int]:
     for route in routes:
         ids += [*route_ids(route), SEPARATOR_ID]
     return [*ids[:-1], END_ID]
+
+
+def route_rewards(maze: Maze, moves: str) -> tuple[float, ...]:
+    """Return the 4 components of a route of letters U, D, L, R."""
+    return walk_rewards(maze, walk(maze, moves))
+
+
+def route_words(moves: str) -> str:
+    """Return moves (U, D, L, R) as words."""
+    words = {"U": "UP", "D": "DOWN", "L": "LEFT", "R": "RIGHT"}
+    return " ".join(words[move] for move in moves)

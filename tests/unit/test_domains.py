@@ -8,12 +8,14 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from mazes import route_rewards
+
 from evovpo.builtin.chain import END, END_ID, SEPARATOR, SEPARATOR_ID
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.judging.measure import JudgedAnswer, measure, without_repeats
 from trainer.domains import Domain, open_domain
 from trainer.domains.maze.generator import generate_maze
-from trainer.domains.maze.maze_family import FIRST_CELL_ID, route_ids, route_rewards
+from trainer.domains.maze.maze_family import FIRST_CELL_ID, route_ids
 
 OWN = """
 COMPONENTS = ("vowels", "short")

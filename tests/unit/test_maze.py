@@ -3,9 +3,9 @@
 from random import Random
 
 import pytest
+from mazes import route_rewards
 
 from trainer.domains.maze.generator import CELLS, MAX_BUDGET, MOVES, SIZE, Maze, distances, generate_maze
-from trainer.domains.maze.maze_family import route_rewards
 
 MAZES = [generate_maze(f"test-{number}") for number in range(60)]
 

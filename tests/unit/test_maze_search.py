@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from mazes import shortest_route
+from mazes import route_rewards, shortest_route
 
 from evovpo.judging.measure import JudgedAnswer
 from trainer.domains.arm_training import load_start_model
@@ -13,7 +13,6 @@ from trainer.domains.maze.maze_family import (
     MazeFamily,
     prompt_ids,
     route_ids,
-    route_rewards,
     vocabulary,
     walk,
 )

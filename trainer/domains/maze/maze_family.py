@@ -157,11 +157,6 @@ def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
     return (1.0, gold, diamond, 1.0 - lava)
 
 
-def route_rewards(maze: Maze, moves: str) -> tuple[float, ...]:
-    """Return the 4 components of a route of letters U, D, L, R."""
-    return walk_rewards(maze, walk(maze, moves))
-
-
 @dataclass(frozen=True)
 class MazeFamily:
     """The maze of the VPO paper.

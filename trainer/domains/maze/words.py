@@ -54,12 +54,6 @@ def words_of(maze: Maze, answers: int) -> str:
     return _PROMPT.format(grid="\n".join(maze.rows), budget=maze.budget) + f"\n\n{form}"
 
 
-def route_words(moves: str) -> str:
-    """Return moves (U, D, L, R) as words."""
-    words = {letter: word for word, letter in _LETTERS.items()}
-    return " ".join(words[move] for move in moves)
-
-
 def read_moves(text: str) -> str:
     """Return the moves of a route in words. Raises `AnswerError` for any other word."""
     words = re.split(r"[\s,]+", text.strip())
