@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -77,31 +76,17 @@ def new(
     ] = None,
     output: options.OutputColumn = None,
     columns: options.InputColumns = None,
-    domain: Annotated[
-        str | None,
-        option(
-            "DOMAIN", "Make the problem from a row of a training domain's data; candidates are text answers."
-        ),
-    ] = None,
-    data: Annotated[Path | None, option("FILE", "Data file of the domain, in its public format.")] = None,
-    row: Annotated[int, option("N", "Row of the data, counted from 0.", min=0)] = 0,
 ) -> None:
     """Create a problem folder to edit, from a small example or from a table.
 
     [dim]Examples:[/dim]
     evovpo new invoices && evovpo check invoices && evovpo evolve invoices
     evovpo new names --from names.xlsx --output short
-    evovpo new question --domain musique --data dev.jsonl --row 3
     """
     from evovpo.problem.importers.tables import write_table
     from evovpo.problem.suites import new_problem
     from evovpo.sandbox.openings import split_words
 
-    if (domain is None) != (data is None):
-        raise ConfigError("expected --domain DOMAIN and --data FILE together; give both, or neither")
-    if domain is not None:
-        _training_command("pose")(domain, data, row, name)
-        return
     if (table is None and (output or columns)) or (kind == "score" and table is not None):
         raise ConfigError(
             "expected --from TABLE with --output and --columns, and without --kind score; change one of them"
@@ -116,16 +101,6 @@ def new(
     say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
     if kind == "score":
         say(f"With an instruction model behind a server:  evovpo evolve {name} --base-url URL --model NAME")
-
-
-def _training_command(name: str) -> Callable[..., None]:
-    from importlib import import_module
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group="evovpo.commands"):
-        found: Callable[..., None] = getattr(import_module(point.module), name)
-        return found
-    raise ConfigError("no package with training domains is installed; run: pip install 'evovpo[train]'")
 
 
 @app.command("check", rich_help_panel="Problems")

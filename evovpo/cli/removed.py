@@ -11,7 +11,7 @@ _REMOVED = {
     ("bounds", ""): "use: evovpo check --bounds RUN",
     ("prompts", ""): "use: evovpo check PROBLEM --prompts, or evovpo check --write-prompts FOLDER",
     ("report", ""): "use: evovpo batch FILE --report-only",
-    ("pose", ""): "use: evovpo new NAME --domain DOMAIN --data FILE --row N",
+    ("pose", ""): "use a few lines of Python: docs/domains.md, Answers as candidates",
     **dict.fromkeys(
         [("import-tasks", "humaneval"), ("import-tasks", "mbpp"), ("import-tasks", "psb2")],
         "write rows of inputs and output as a JSON Lines file, and use: evovpo new NAME --from FILE.jsonl",

@@ -31,8 +31,6 @@ def read_rewrite(
     if problem.suffix == "/":
         return _folder_program(problem, found, base, is_cut, has_blocks)
     language = program_text.language_of(problem.suffix)
-    if not found and (problem.entry, problem.parameters) == ("answer", ()) and "def " not in text:
-        return Program(f"def answer():\n    return {text.strip()!r}\n")  # the answer is plain text
     if not found:
         # Without a fence only Python definitions count as code, so that a refusal is not a program.
         if language != "python" or not _has_definitions(text, problem.entry):

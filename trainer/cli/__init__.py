@@ -7,12 +7,10 @@ Nothing heavy is imported here, so that `evovpo --help` stays instant. The comma
 import typer
 
 from trainer.cli.loop import loop
-from trainer.cli.measure import measure, pose
+from trainer.cli.measure import measure
 from trainer.cli.policies import list_policies, retrain, rollback
 from trainer.cli.study import study
 from trainer.cli.train import train
-
-__all__ = ["app", "pose"]
 
 app = typer.Typer(rich_markup_mode="rich")
 for _name, _command in (

@@ -1,39 +1,18 @@
-"""The command `evovpo measure`, and problems made from a row of a domain (`evovpo new`)."""
+"""The command `evovpo measure`."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from evovpo.cli import options
 from evovpo.cli.options import option
 from evovpo.cli.terminal import print_json, say, show_answer
 from evovpo.errors import ConfigError
-from evovpo.files import write_errors, write_json
 from trainer.cli.policies import check_installed
 from trainer.cli.train import Data, Dates, DomainName, Ks, numbers, settings_of
 
 if TYPE_CHECKING:
     from trainer.domains.domain import Split
-
-_SCORE = """\
-from pathlib import Path
-
-from trainer.domains import open_domain
-
-DOMAIN = open_domain({!r}, Path(__file__).parent / "data" / "row.jsonl")
-
-
-def cases():
-    return [[]]
-
-
-def score(outputs):
-    ((answer,),) = DOMAIN.judge([str(outputs[0])], DOMAIN.prompts)
-    if answer.rewards is None:
-        raise RuntimeError(answer.reason)
-    return dict(zip(DOMAIN.components, answer.rewards)), answer.reason
-"""
 
 
 def measure(
@@ -118,32 +97,3 @@ def measure(
     show_answer(figures_view(found, domain))
     if picture is not None:
         say(f"Picture written to {picture}")
-
-
-def pose(domain: str, data: Path, row: int, output: Path) -> None:
-    """Make a problem from one row of a domain, to search for its answer like a program: `evovpo new`."""
-    from pydantic import RootModel
-
-    from evovpo.config_values import toml_value
-    from evovpo.problem.importers.problem_writer import check_empty
-    from trainer.domains import open_domain
-    from trainer.domains.text.rows import read_rows
-
-    check_empty(output)
-    with open_domain(domain, data) as opened:
-        prompts, names = opened.prompts, opened.components
-    if row >= len(prompts):
-        raise ConfigError(f"--row {row}: {data} has {len(prompts)} rows, counted from 0; choose one of them")
-    asked, objectives = prompts[row]["prompt"], names[: prompts[row].get("size")]
-    text = asked if isinstance(asked, str) else "\n\n".join(one["content"] for one in asked)
-    statement = toml_value(f"Return, as text, an answer to this.\n\n{text}")
-    toml = f'[problem]\nstatement = {statement}\nentry = "answer"\ninputs = []\n'
-    toml += "".join(f"[[objectives]]\nname = {toml_value(name)}\n" for name in objectives)
-    judge = _SCORE.format(str(Path(domain).resolve()) if domain.endswith(".py") else domain)
-    with write_errors(f"{output}: the problem"):
-        (output / "data").mkdir(parents=True)
-        (output / "problem.toml").write_text(toml, encoding="utf-8")
-        (output / "seed.py").write_text("def answer():\n    return ''\n")
-        (output / "score.py").write_text(judge, encoding="utf-8")
-        write_json(output / "data" / "row.jsonl", read_rows(data, RootModel[dict[str, object]])[row].root)
-    say(f"Search for answers:  evovpo evolve {output} --base-url URL --model NAME")
