@@ -1,6 +1,5 @@
 """The doctor: takes the sample of a run or problem, diagnoses it, and reports as text and JSON."""
 
-import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evovpo.analysis.doctor.findings import COLLINEAR, RARE, Diagnosis, Verdict, diagnose, percent
-from evovpo.analysis.doctor.sample_figures import SET_SIZE, Scores, SetScores, take_sample
+from evovpo.analysis.doctor.sample_figures import SET_SIZE, take_sample
 from evovpo.config import Config
 from evovpo.config_values import toml_value
 from evovpo.errors import ProblemError, StoreError
@@ -32,16 +31,7 @@ SAMPLING: dict[str, object] = {
 """Settings to sample a problem without runs: an ordinary search in which all candidates come from the model,
 in chains as in VPO training. 240 answers are ten prompts."""
 _ROWS_SHOWN = 40
-_SETS_EXPLAINED = (
-    "E max: expected best reward over random weightings, the reward of VPO; headroom: its excess over the"
-    " best mean; union: its value if each weighting had a single component."
-)
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
-HEADLINES = {
-    Verdict.WORTH: "VPO is worth it here.",
-    Verdict.CHANGE: "VPO is worth it here, after changes.",
-    Verdict.NOT: "VPO is not worth it here, with the answers that there are now.",
-}
 
 
 class DoctorReport(NamedTuple):
@@ -51,8 +41,6 @@ class DoctorReport(NamedTuple):
     """With its present grouping."""
     run: Run
     diagnosis: Diagnosis
-    others: int = 0
-    """Number of further runs of the problem, which are ignored."""
     is_new: bool = False
     """True if the run was made for this report."""
 
@@ -99,12 +87,10 @@ def examine_problem(
 
     Raises `StoreError` if no answer of the new run holds a program.
     """
-    of_problem = [store.run(row.run) for row in store.runs() if row.problem == problem.id]  # newest first
-    runs = [run for run in of_problem if run.problem_version == problem.version]
-    for run in runs:
-        report = _report(store, run, problem)
+    for run in (store.run(row.run) for row in store.runs() if row.problem == problem.id):  # newest first
+        report = _report(store, run, problem) if run.problem_version == problem.version else None
         if report is not None:
-            return report._replace(others=len(runs) - 1)
+            return report
     run_id = start(RunRequest(problem, config), store, on_start=on_start, on_tell=on_tell).run
     report = _report(store, store.run(run_id), problem)
     if report is None:
@@ -112,7 +98,7 @@ def examine_problem(
             f"run {run_id} was made to look at, and none of its {config.search.evaluations} candidates holds"
             " a program: the proposer does not write what this problem asks for; use another one"
         )
-    return report._replace(others=len(runs), is_new=True)
+    return report._replace(is_new=True)
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
@@ -125,7 +111,8 @@ def report_view(report: DoctorReport) -> RenderableType:
     """Return a report for the terminal: verdict, reasons, figures, components and advice."""
     diagnosis = report.diagnosis
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
-    title.append(HEADLINES[diagnosis.verdict], style=f"bold {_STYLES[diagnosis.verdict]}")
+    said = f"VPO is {diagnosis.verdict}, with the answers that there are now."
+    title.append(said, style=f"bold {_STYLES[diagnosis.verdict]}")
     parts: list[RenderableType] = [title, Text(_origin(report), style="dim"), Text()]
     findings = Table.grid("", folded(), padding=(0, 1))
     for finding in diagnosis.findings:
@@ -135,8 +122,7 @@ def report_view(report: DoctorReport) -> RenderableType:
         findings.add_row(Text("•", style=_STYLES[finding.allows]), text)
     if diagnosis.findings:
         parts += [findings, Text()]
-    parts += [figures_table(diagnosis), Text(), sets_table(diagnosis), Text(_SETS_EXPLAINED, style="dim")]
-    parts += [Text(), components_table(diagnosis)]
+    parts += [figures_table(diagnosis), Text(), components_table(diagnosis)]
     if diagnosis.verdict is not Verdict.NOT:
         advice = diagnosis.advice
         settings = f"To train from it: search.answers={advice.answers}, search.rollouts={advice.rollouts}"
@@ -154,8 +140,6 @@ def _origin(report: DoctorReport) -> str:
     sample, run = report.diagnosis.sample, report.run
     chains = sum(len(pool) for pool in sample.pools)
     made = "made for this" if report.is_new else str(run.status)
-    if report.others:
-        made += f", one of {report.others + 1} runs of this problem"
     grouping = f", grouped into {len(sample.names)} components" * bool(report.problem.groups)
     return (
         f"Run {run.id} ({made}): {len(sample.pools)} prompts, {chains} completions of {sample.answers},"
@@ -167,72 +151,37 @@ def _origin(report: DoctorReport) -> str:
 def figures_table(diagnosis: Diagnosis) -> Table:
     """Return a table of the figures with their meanings."""
     figures = diagnosis.figures
+    rank = f"{figures.rank:.1f} of {len(figures.mean_rewards)}"
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
     flat = f"; in {percent(figures.flat_at_zero)} all earn nothing" * bool(figures.flat_at_zero)
     table = plain_table("figure", right("value"), folded(style="dim"))
-    for name, value, text in (
-        (
-            "components that vary",
-            f"{figures.varying} of {len(figures.mean_rewards)}",
-            "the other components are the same in all answers",
-        ),
-        ("effective rank", f"{figures.rank:.1f}", "number of independent ways in which answers differ"),
-        ("mean correlation", correlation, f"of two components; VPO cannot help from about {COLLINEAR:g}"),
-        (
-            "answers with any reward",
-            percent(figures.rewarded),
-            f"at {percent(RARE)} or less nothing is gained",
-        ),
-        ("answers right", percent(figures.right), "every component at 1"),
-        ("groups with spread", percent(figures.spread), f"their chains differ in what they earn{flat}"),
-        ("unreadable answers", percent(figures.unreadable), "without a program, and without reward"),
-        ("repeated answers", percent(figures.repeated), "repeat an earlier program"),
-    ):
-        table.add_row(name, value, text)
+    table.add_row("effective rank", rank, "number of independent ways in which answers differ")
+    text = f"of two components; VPO cannot help from about {COLLINEAR:g}"
+    table.add_row("mean correlation", correlation, text)
+    text = f"at {percent(RARE)} or less nothing is gained"
+    table.add_row("answers with any reward", percent(figures.rewarded), text)
+    table.add_row("answers right", percent(figures.right), "every component at 1")
+    text = f"their chains differ in what they earn{flat}"
+    table.add_row("groups with spread", percent(figures.spread), text)
+    table.add_row("unreadable answers", percent(figures.unreadable), "without a program")
+    single = "one chain" if diagnosis.sample.answers > 1 else f"{SET_SIZE} random answers"
+    sets = (single, "a whole prompt", f"the best {SET_SIZE} seen")
+    for name, now, advised in zip(sets, figures.headroom, diagnosis.advice.headroom, strict=True):
+        grouped = f"; with the groups below {advised:+.3f}" * diagnosis.is_grouping_advised
+        table.add_row(f"headroom of {name}", f"{now:+.3f}", f"E max minus best mean{grouped}")
     return table
-
-
-def sets_table(diagnosis: Diagnosis) -> Table:
-    """Return a table of the scores of sets of answers, with present and with advised components."""
-    table = plain_table("sets of answers", *map(right, ("best mean", "E max", "headroom", "union")))
-    for name, scores in named_scores(diagnosis):
-        best, expected, union = scores.best_mean, scores.expected_best, scores.union
-        table.add_row(name, f"{best:.3f}", f"{expected:.3f}", f"{scores.headroom:+.3f}", f"{union:.3f}")
-    return table
-
-
-def named_scores(diagnosis: Diagnosis) -> list[tuple[str, SetScores]]:
-    """Return the names and values of the scores to show."""
-    shown = [("", diagnosis.figures.scores)]
-    if diagnosis.is_grouping_advised:
-        shown.append((", as advised", diagnosis.advice.scores))
-    names = ["one chain", f"{SET_SIZE} random answers", "all answers to a prompt"]
-    names.append(f"the best {SET_SIZE} answers seen")
-    return [
-        (name + suffix, found)
-        for suffix, scores in shown
-        for name, found in zip(names, scores, strict=True)
-        if found is not None
-    ]
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
     """Return a table of the components, ordered by advised group."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
-    numbers = {index: number for number, group in enumerate(groups, start=1) for index in group}
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
-    for group in figures.copies:
-        notes |= dict.fromkeys(group[1:], f"always as {sample.names[group[0]]}")
-    group_column = [right("group")] * is_grouped
-    table = plain_table(folded("component"), right("mean reward"), "", *group_column, "")
-    for index in list(itertools.chain.from_iterable(groups))[:_ROWS_SHOWN]:
-        mean = figures.mean_rewards[index]
-        cells: list[RenderableType] = [Text(printable(sample.names[index])), f"{mean:.3f}"]
-        cells.append(Text("█" * round(20 * mean), style="cyan"))
-        if is_grouped:
-            cells.append(str(numbers[index]))
-        table.add_row(*cells, Text(printable(notes.get(index, "")), style="dim"))
+    table = plain_table(folded("component"), right("mean reward"), *[right("group")] * is_grouped, "")
+    rows = [(index, str(number)) for number, group in enumerate(groups, start=1) for index in group]
+    for index, number in rows[:_ROWS_SHOWN]:
+        name, note = Text(printable(sample.names[index])), Text(notes.get(index, ""), style="dim")
+        table.add_row(name, f"{figures.mean_rewards[index]:.3f}", *[number] * is_grouped, note)
     return shortened(table, len(sample.names) - _ROWS_SHOWN)
 
 
@@ -254,8 +203,7 @@ def report_json(report: DoctorReport) -> dict[str, Json]:
     """Return the report as JSON; groups are lists of objective names."""
     diagnosis = report.diagnosis
     sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice
-    names = sample.names
-    shares = ("rewarded", "right", "spread", "flat_at_zero", "unreadable", "repeated")
+    shares = ("rewarded", "right", "spread", "flat_at_zero", "unreadable")
     return {
         "problem": report.problem.id,
         "run": report.run.id,
@@ -268,28 +216,19 @@ def report_json(report: DoctorReport) -> dict[str, Json]:
         "answers": sample.slots,
         "different_programs": len(sample.different_N_D),
         "answers_per_chain": sample.answers,
-        "components": list(names),
+        "faulty_completions": sample.faulty,
+        "components": list(sample.names),
         "effective_rank": figures.rank,
         "mean_correlation": figures.correlation,
         "mean_rewards": list(figures.mean_rewards),
-        "dead": [names[index] for index in figures.dead],
-        "saturated": [names[index] for index in figures.saturated],
-        "copies": [[names[index] for index in group] for group in figures.copies],
-        "sets": _scores_json(figures.scores),
+        "dead": [sample.names[index] for index in figures.dead],
+        "saturated": [sample.names[index] for index in figures.saturated],
+        "headroom": figures.headroom._asdict(),
         **{f"{name}_share": getattr(figures, name) for name in shares},
-        "faulty_completions": sample.faulty,
-        **dict.fromkeys(("prediction", "png")),  # of older versions
         "advice": {
             "groups": [[*group] for group in diagnosis.objective_groups],
-            **{"answers": advice.answers, "rollouts": advice.rollouts},
-            **dict.fromkeys(("alpha", "ungrouped_alpha"), 1.0),  # of older versions
-            "sets": _scores_json(advice.scores),
+            "answers": advice.answers,
+            "rollouts": advice.rollouts,
+            "headroom": advice.headroom._asdict(),
         },
-    }
-
-
-def _scores_json(scores: Scores) -> dict[str, Json]:
-    return {
-        name: None if score is None else {**score._asdict(), "headroom": score.headroom}
-        for name, score in scores._asdict().items()
     }

@@ -21,9 +21,9 @@ from evovpo.analysis.doctor.sample_figures import (
     Sample,
     best_set,
     effective_rank,
+    mean_headroom,
     measure,
     random_sets,
-    set_scores,
     take_sample,
     weightings,
 )
@@ -108,11 +108,11 @@ def verdict(*prompts: Sequence[Answers]) -> tuple[Verdict, str]:
 # ---------------------------------------------------------------- the sample
 
 
-def test_a_sample_counts_what_is_unreadable_repeated_and_faulty() -> None:
+def test_a_sample_counts_what_is_unreadable_and_faulty() -> None:
     programs: list[Answers] = [["a", None, "b"], ["a", "c", "c"], ["d", "e", "f"]]
     chains: list[Answers] = [["10", None, "01"], ["10", "11", "00"], ["11", "11", "11"]]
     found = take_sample(problem_of(2), [group(chains, 2, programs=programs, valid=[True, True, False])])
-    assert (found.slots, found.unreadable, found.repeated, found.faulty) == (6, 1, 2, 1)
+    assert (found.slots, found.unreadable, found.faulty) == (6, 1, 1)
     assert [len(pool) for pool in found.pools] == [2]
     # The second c is a row of zeros, because it repeats within its chain; the program still has its vector.
     assert found.different_N_D.tolist() == [[1, 0], [0, 1], [1, 1]]
@@ -146,7 +146,7 @@ def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> N
     assert effective_rank(np.ones((5, 3))) == 0
 
 
-# ---------------------------------------------------------------- set scores
+# ---------------------------------------------------------------- headroom
 
 
 def test_weightings_sum_to_1_and_every_component_has_the_same_total() -> None:
@@ -168,30 +168,26 @@ def test_weightings_sum_to_1_and_every_component_has_the_same_total() -> None:
         (["0000"], 0.0),
     ],
 )
-def test_known_set_scores(answers: list[str], expected: float) -> None:
+def test_known_headroom(answers: list[str], expected: float) -> None:
     rewards = np.array([vector(answer) for answer in answers])
-    found = set_scores([rewards], weightings(rewards.shape[1]))
-    assert found.expected_best == pytest.approx(expected, abs=0.01)
-    assert found.best_mean == rewards.mean(axis=1).max()
+    found = mean_headroom([rewards], weightings(rewards.shape[1]))
+    assert found == pytest.approx(expected - rewards.mean(axis=1).max(), abs=0.01)
 
 
-def test_set_scores_are_those_of_the_trainer() -> None:
+def test_the_headroom_of_several_sets_is_the_mean_of_what_the_trainer_rewards_beyond_the_best_mean() -> None:
     rng = np.random.default_rng(0)
     sets = [rng.random((3, 5)) for _ in range(20)]
     weights = weightings(5)
-    found = set_scores(sets, weights)
-    assert found.expected_best == pytest.approx(float(objectives.set_scores(sets, weights).mean()))
-    assert found.sets == 20
+    best_mean = np.mean([rewards.mean(axis=1).max() for rewards in sets])
+    wanted = objectives.set_scores(sets, weights).mean() - best_mean
+    assert mean_headroom(sets, weights) == pytest.approx(float(wanted))
 
 
 @settings(deadline=None)
 @given(seed=st.integers(0, 10_000), components=st.integers(1, 9), size=st.integers(1, 6))
-def test_best_mean_expected_best_and_union_never_cross(seed: int, components: int, size: int) -> None:
+def test_headroom_is_never_negative(seed: int, components: int, size: int) -> None:
     rewards = np.random.default_rng(seed).integers(0, 3, (size, components)) / 2
-    found = set_scores([rewards], weightings(components))
-    assert found.best_mean <= found.expected_best + 1e-12
-    assert found.expected_best <= found.union + 1e-12
-    assert found.headroom >= -1e-12
+    assert mean_headroom([rewards], weightings(components)) >= -1e-12
 
 
 def test_the_best_set_begins_with_the_best_mean_and_adds_what_it_lacks() -> None:
@@ -224,25 +220,22 @@ def test_hand_worked_figures() -> None:
     )
     assert found.dead == (2,)
     assert found.saturated == ()
-    assert found.copies == ((0, 1),)
     assert found.mean_rewards == pytest.approx([3 / 10, 3 / 10, 0, 3 / 10])
     # Of ten programs three pass row 1 and row 2, three pass row 4, two all of these.
     phi = (10 * 2 - 3 * 3) / (3 * 7)
     assert found.correlation == pytest.approx((1 + 2 * phi) / 3)
     assert [found.rewarded, found.right] == pytest.approx([4 / 12, 0])
     assert [found.spread, found.flat_at_zero] == pytest.approx([1 / 3, 1 / 3])
-    assert found.rewarded_chains == pytest.approx(3 / 6)
     assert found.unreadable == pytest.approx(2 / 12)
-    assert found.scores.chains is not None
-    assert (found.scores.chains.sets, found.scores.prompts.sets, found.scores.best.sets) == (6, 3, 1)
-    assert found.scores.prompts.best_mean == pytest.approx((0.5 + 0 + 0.75) / 3)
-    assert found.scores.headroom == found.scores.chains.headroom > 0
+    # Of six chains and three prompts, one of each has headroom: row 4 takes over from rows 1 and 2.
+    chain = mean_headroom([np.array([vector("1100"), vector("0001")])], weightings(4))
+    assert (found.headroom.single, found.headroom.prompts) == pytest.approx((chain / 6, chain / 3))
+    assert chain > found.headroom.best == 0
 
 
-def test_single_answers_have_no_chains_and_their_headroom_is_that_of_random_sets() -> None:
+def test_the_headroom_of_single_answers_is_that_of_random_sets() -> None:
     found = measure(sample_of([["10"], ["01"], ["00"]]))
-    assert found.scores.chains is None
-    assert found.scores.headroom == found.scores.random.headroom == pytest.approx(0.25, abs=0.01)
+    assert found.headroom.single == pytest.approx(0.25, abs=0.01)
 
 
 def test_saturated_components_and_right_answers_are_counted() -> None:
@@ -258,7 +251,7 @@ def test_permuting_chains_and_prompts_changes_no_figure_of_the_components() -> N
     other = measure(sample_of(*[chains[::-1] for chains in prompts[::-1]]))
     for name in ("rank", "correlation", "mean_rewards", "rewarded", "spread"):
         assert getattr(one, name) == pytest.approx(getattr(other, name))
-    assert one.scores.chains == pytest.approx(other.scores.chains)
+    assert one.headroom == pytest.approx(other.headroom)
 
 
 # ---------------------------------------------------------------- the verdict
@@ -394,10 +387,9 @@ def with_diagnosis(report: DoctorReport, diagnosis: Diagnosis) -> DoctorReport:
 def test_a_run_is_read_as_it_was_judged(store: Store) -> None:
     report = examine_run(store, "latest")
     sample = report.diagnosis.sample
-    assert (report.run.id, report.others, report.is_new) == ("first", 0, False)
+    assert (report.run.id, report.is_new) == ("first", False)
     assert (len(sample.pools), sample.slots, sample.unreadable, sample.answers) == (4, 24, 4, 3)
     assert sample.different_N_D.tolist() == [[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], *[[0] * 5] * 3]
-    assert report.diagnosis.figures.copies == ((0, 1, 2), (3, 4))
 
 
 def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> None:
@@ -406,7 +398,7 @@ def test_the_text_names_verdict_sample_figures_and_components(store: Store) -> N
     assert "4 prompts, 8 completions of 3, 24 answers, 5 different programs; 5 objectives" in " ".join(
         text.split()
     )
-    for part in ("effective rank", "mean correlation", "headroom", "always as row-1", "one chain"):
+    for part in ("effective rank", "mean correlation", "headroom of one chain"):
         assert part in text
 
 
@@ -428,8 +420,8 @@ def test_json_survives_json_and_holds_the_figures(store: Store) -> None:
     assert (found["run"], found["components"]) == ("first", [f"row-{number}" for number in range(1, 6)])
     assert found["mean_correlation"] == pytest.approx((4 - 6 / 4) / 10)
     # Half of the chains hold 11100 and 00011: E max(x, 1 - x) for x ~ Beta(3, 2) is 0.6875, their mean 0.6.
-    sets: Any = found["sets"]
-    assert sets["chains"]["headroom"] == pytest.approx(0.0875 / 2, abs=0.003)
+    headroom: Any = found["headroom"]
+    assert headroom["single"] == pytest.approx(0.0875 / 2, abs=0.003)
 
 
 def test_the_printed_grouping_can_be_pasted_into_the_problem(tmp_path: Path) -> None:
@@ -510,8 +502,8 @@ def test_the_command_makes_no_store_for_a_run_that_cannot_be(evovpo: Shell, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_grouped_pools_have_the_advised_scores() -> None:
+def test_grouped_chains_have_the_advised_headroom() -> None:
     diagnosis = diagnose(many(24, 4))
     advice, sample = diagnosis.advice, diagnosis.sample
     chains = [group_rewards(chain, advice.groups) for pool in sample.pools for chain in pool]
-    assert advice.scores.chains == set_scores(chains, weightings(4))
+    assert advice.headroom.single == mean_headroom(chains, weightings(4))

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from evovpo.analysis.doctor.sample_figures import (
     SET_SIZE,
     Figures,
+    Headroom,
     Sample,
-    Scores,
     effective_rank,
+    headroom,
     measure,
-    score_sets,
 )
 from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Groups, behavioural_groups, group_rewards
 
@@ -66,7 +66,8 @@ class Advice(NamedTuple):
     """m, answers per chain."""
     rollouts: int
     """G, rollouts per prompt."""
-    scores: Scores
+    headroom: Headroom
+    """With these groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,15 @@ def advise(sample: Sample, figures: Figures) -> Advice:
     rollouts = max(len(pool) for pool in sample.pools)
     if rollouts == 1:
         rollouts = GROUP_SIZE
-    if figures.flat_at_zero > 0.5 and 0 < figures.rewarded_chains < 1:
+    rewarded = [bool(chain.any()) for pool in sample.pools for chain in pool]
+    if figures.flat_at_zero > 0.5 and any(rewarded):
         # A chain is rewarded with probability p; with (1 - p)^G = 1/4 one group in four has no reward.
-        needed = math.log(0.25) / math.log(1 - figures.rewarded_chains)
+        needed = math.log(0.25) / math.log(1 - sum(rewarded) / len(rewarded))
         rollouts = min(MOST_ROLLOUTS, max(rollouts, math.ceil(needed)))
     # n specialists cover n behaviours, so larger sets add nothing. Single answers are combined at random.
     behaviours = effective_rank(group_rewards(sample.different_N_D, groups))
     answers = 1 if sample.answers == 1 else min(SET_SIZE, max(2, math.ceil(behaviours - 0.5)))
-    return Advice(groups, answers, rollouts, score_sets(sample, groups))
+    return Advice(groups, answers, rollouts, headroom(sample, groups))
 
 
 def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
@@ -209,7 +211,7 @@ def _about_answers(sample: Sample, figures: Figures, advice: Advice) -> Iterator
 
 def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
     count = len(sample.names)
-    now, advised = figures.scores, advice.scores
+    now, advised = figures.headroom, advice.headroom
     if figures.correlation is not None and figures.correlation >= COLLINEAR:
         yield Finding(
             Verdict.NOT,
@@ -218,22 +220,21 @@ def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Itera
             "train with --objective grpo or max-at-k, or find components that disagree",
         )
         return
-    single = max(now.headroom, advised.headroom)
-    whole = max(now.prompts.headroom, advised.prompts.headroom)
-    if max(now.best.headroom, advised.best.headroom) < SMALLEST_HEADROOM:
-        best = f"no {SET_SIZE} answers that were seen earn more together than the best one alone"
-        if now.best.best_mean == 1:
-            best = "an answer has every component at 1 already"
+    single, whole, best = map(max, now, advised)
+    if best < SMALLEST_HEADROOM:
+        reason = f"no {SET_SIZE} answers that were seen earn more together than the best one alone"
+        if figures.right:
+            reason = "an answer has every component at 1 already"
         if max(single, whole) < SMALLEST_HEADROOM:
             yield Finding(
                 Verdict.NOT,
-                f"{best}, and among the answers to a prompt the best mean is best under nearly all weightings"
-                f" (headroom {whole:+.3f})",
+                f"{reason}, and among the answers to a prompt the best mean is best under nearly all"
+                f" weightings (headroom {whole:+.3f})",
                 "search on and look again, train on other problems, or with --objective grpo or max-at-k",
             )
             return
-        yield Finding(Verdict.WORTH, f"{best}: sets of answers help on the way there, not beyond")
-    is_needed = count > MOST_COMPONENTS or now.headroom < SMALLEST_HEADROOM <= advised.headroom
+        yield Finding(Verdict.WORTH, f"{reason}: sets of answers help on the way there, not beyond")
+    is_needed = count > MOST_COMPONENTS or now.single < SMALLEST_HEADROOM <= advised.single
     if count > MOST_COMPONENTS:
         text = f"over {count} components random weightings are nearly even: VPO becomes best-of-m on the mean"
     else:

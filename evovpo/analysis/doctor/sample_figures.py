@@ -1,4 +1,4 @@
-"""Statistics of judged groups: correlations of components, rewards of answers and of sets."""
+"""Statistics of judged groups: correlations of components, rewards of answers, headroom of sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,6 @@ class Sample(NamedTuple):
     """Answers asked for in total."""
     unreadable: int
     """Answers without a program."""
-    repeated: int
-    """Answers that repeat a program of the sample."""
     faulty: int
     """Chains left out because of sandbox faults."""
 
@@ -76,7 +74,6 @@ def sample_of(
         answers=answers,
         slots=len(slots),
         unreadable=slots.count(None),
-        repeated=len(slots) - slots.count(None) - len(different),
         faulty=faulty,
     )
 
@@ -89,39 +86,15 @@ _EPSILON = 1e-6
 """Standard deviation of set scores below which a group has no spread, as in the trainer."""
 
 
-class SetScores(NamedTuple):
-    """Mean scores of sets of answers, in ascending order."""
+class Headroom(NamedTuple):
+    """Excess of E_w max w·r, the reward of VPO, over the best mean reward in sets of answers, on average."""
 
-    sets: int
-    best_mean: float
-    """Mean reward of the set's best answer by mean reward."""
-    expected_best: float
-    """E_w max w·r over random weightings: the reward of VPO."""
-    union: float
-    """Mean over components of the best reward in the set: the limit of E_w max for alpha to 0."""
-
-    @property
-    def headroom(self) -> float:
-        """Excess of `expected_best` over `best_mean`."""
-        return self.expected_best - self.best_mean
-
-
-class Scores(NamedTuple):
-    """Scores of sets of answers in a sample, for one grouping."""
-
-    chains: SetScores | None
-    """Scores of chains, as VPO rewards them at present; None if chains have a single answer."""
-    random: SetScores
-    """Scores of `SET_SIZE` random answers to a prompt."""
-    prompts: SetScores
-    """Scores of all answers to a prompt."""
-    best: SetScores
-    """Scores of the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
-
-    @property
-    def headroom(self) -> float:
-        """Present headroom: of chains, or of random sets if chains have a single answer."""
-        return (self.random if self.chains is None else self.chains).headroom
+    single: float
+    """Of chains, as VPO rewards them; if chains have one answer, of `SET_SIZE` random answers to a prompt."""
+    prompts: float
+    """Of all answers to a prompt."""
+    best: float
+    """Of the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
 
 
 def weightings(components: int) -> Floats:
@@ -130,23 +103,21 @@ def weightings(components: int) -> Floats:
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
 
-def set_scores(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> SetScores:
-    """Return the mean scores of S sets, each of one or more answers `[m, D]`."""
-    scores = [
-        (rewards.mean(axis=1).max(), expected_best(rewards, weights_K_D), rewards.max(axis=0).mean())
-        for rewards in sets_S_m_D
-    ]
-    return SetScores(len(scores), *map(float, np.mean(scores, axis=0)))
+def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
+    """Return the mean headroom of S sets, each of one or more answers `[m, D]`."""
+    return float(
+        np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
+    )
 
 
-def random_sets(pools: Sequence[Sequence[Floats]], size: int = SET_SIZE) -> list[Floats]:
-    """Return about 2,000 seeded sets of up to `size` answers to a prompt, equally many per prompt."""
+def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
+    """Return about 2,000 seeded sets of up to `SET_SIZE` answers to a prompt, equally many per prompt."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
     for chains in pools:
         rewards = np.concatenate(chains)
-        order = rng.random((each, len(rewards))).argsort(axis=1)[:, :size]
+        order = rng.random((each, len(rewards))).argsort(axis=1)[:, :SET_SIZE]
         sets += list(rewards[order])
     return sets
 
@@ -167,17 +138,15 @@ def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
     return found
 
 
-def score_sets(sample: Sample, groups: Groups) -> Scores:
-    """Return the scores of sets of answers with a grouping of the sample's components."""
+def headroom(sample: Sample, groups: Groups) -> Headroom:
+    """Return the headroom in a sample with a grouping of its components."""
     weights = weightings(len(groups))
     pools = [[group_rewards(chain, groups) for chain in pool] for pool in sample.pools]
-    best = best_set(group_rewards(sample.different_N_D, groups), weights)
-    chains = [chain for pool in pools for chain in pool] if sample.answers > 1 else None
-    return Scores(
-        chains=None if chains is None else set_scores(chains, weights),
-        random=set_scores(random_sets(pools), weights),
-        prompts=set_scores([np.concatenate(pool) for pool in pools], weights),
-        best=set_scores([best], weights),
+    singles = [chain for pool in pools for chain in pool] if sample.answers > 1 else random_sets(pools)
+    return Headroom(
+        single=mean_headroom(singles, weights),
+        prompts=mean_headroom([np.concatenate(pool) for pool in pools], weights),
+        best=mean_headroom([best_set(group_rewards(sample.different_N_D, groups), weights)], weights),
     )
 
 
@@ -187,8 +156,6 @@ class Figures:
 
     rank: float
     """`effective_rank`: 1 to the number of components that vary, 0 without any."""
-    varying: int
-    """Number of components with more than one value."""
     correlation: float | None
     """Mean Pearson correlation of pairs of varying components; None for fewer than two."""
     mean_rewards: tuple[float, ...]
@@ -197,20 +164,16 @@ class Figures:
     """Components above 0 in no answer."""
     saturated: tuple[int, ...]
     """Components below 1 in no answer."""
-    copies: Groups
-    """Groups of varying components that are identical in every answer."""
-    scores: Scores
+    headroom: Headroom
     rewarded: float
     """Share of answers with any reward, among all including unreadable ones."""
     right: float
     """Share of answers with every component at 1."""
-    rewarded_chains: float
     spread: float
     """Share of prompts whose chains differ in set score."""
     flat_at_zero: float
     """Share of prompts whose chains all score 0."""
     unreadable: float
-    repeated: float
 
 
 def effective_rank(answers_N_D: Floats) -> float:
@@ -234,23 +197,16 @@ def measure(sample: Sample) -> Figures:
     slots_S_D = np.concatenate([chain for pool in sample.pools for chain in pool])
     weights = weightings(len(sample.names))
     chain_scores = [np.array([expected_best(chain, weights) for chain in pool]) for pool in sample.pools]
-    copies: dict[bytes, list[int]] = {}
-    for index in np.flatnonzero(np.ptp(answers_N_D, axis=0) > 0):
-        copies.setdefault(answers_N_D[:, index].tobytes(), []).append(int(index))
     return Figures(
         rank=effective_rank(answers_N_D),
-        varying=int((np.ptp(answers_N_D, axis=0) > 0).sum()),
         correlation=float(pairs.mean()) if pairs.size else None,
         mean_rewards=tuple(map(float, answers_N_D.mean(axis=0))),
         dead=tuple(map(int, np.flatnonzero((answers_N_D == 0).all(axis=0)))),
         saturated=tuple(map(int, np.flatnonzero((answers_N_D == 1).all(axis=0)))),
-        copies=tuple(tuple(group) for group in copies.values() if len(group) > 1),
-        scores=score_sets(sample, tuple((index,) for index in range(len(sample.names)))),
+        headroom=headroom(sample, tuple((index,) for index in range(len(sample.names)))),
         rewarded=float((slots_S_D > 0).any(axis=1).mean()),
         right=float((slots_S_D == 1).all(axis=1).mean()),
-        rewarded_chains=float(np.mean(np.concatenate(chain_scores) > 0)),
         spread=float(np.mean([scores.std() >= _EPSILON for scores in chain_scores])),
         flat_at_zero=float(np.mean([scores.max() == 0 for scores in chain_scores])),
         unreadable=sample.unreadable / sample.slots,
-        repeated=sample.repeated / sample.slots,
     )
