@@ -61,8 +61,15 @@ def apply(
     """
     from rich.progress import Progress
 
-    from evovpo.problem.importers.table_script import table_arguments, table_value
-    from evovpo.problem.importers.tables import form_of, new_forms, read_table, texts_of, write_rows
+    from evovpo.problem.importers.tables import (
+        arguments_of,
+        cell_value,
+        form_of,
+        new_forms,
+        read_table,
+        texts_of,
+        write_rows,
+    )
     from evovpo.runs.apply import run_rows
     from evovpo.runs.stored import example_rows, find_run, stored_run, to_run
 
@@ -82,7 +89,7 @@ def apply(
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
     rows = read_table(table)
     try:
-        arguments = table_arguments(rows, texts_of(view.problem))
+        arguments = arguments_of(rows, texts_of(view.problem))
         forms = new_forms(view.problem, rows, column)
         lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
         for example in example_rows(view.problem, view.evaluation):
@@ -104,7 +111,7 @@ def apply(
             row[column] = value if before in (None, "") else before
             if reason is not None:
                 failed.append({"row": number, "error": reason})
-            elif before not in (None, "", value) and table_value(before) != value:
+            elif before not in (None, "", value) and cell_value(before) != value:
                 different.append({"row": number, "given": before, "found": value})
         write_rows(file, out, table, rows, [column] if outcome.solved else [column, mark])
     if as_json:

@@ -52,9 +52,7 @@ def show(
     store_url: options.StoreUrl = None,
     png: options.Png = None,
     no_png: options.NoPng = False,
-    out: Annotated[
-        Path | None, option("FILE", "Write the best program as a script, to be run by python FILE data.csv")
-    ] = None,
+    out: Annotated[Path | None, option("FILE", "Write the best program.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the best program of a run, its ancestors and the curve of the search.
@@ -64,7 +62,6 @@ def show(
     [dim]Examples:[/dim]  evovpo show latest
                evovpo show 3f2a --png curve.png
     """
-    from evovpo.problem.importers.tables import script
     from evovpo.reports.run_curve import write_curve_png
     from evovpo.reports.run_report import finished_text, run_json, run_report
     from evovpo.runs.stored import find_run, lineage, read_run
@@ -84,7 +81,7 @@ def show(
         if out is not None and view.best is not None:
             replaced = " in place of the file that was there" * out.exists()
             with writing(out) as file:
-                file.write(script(view.problem, view.best))
+                file.write(view.best.source)
             say(f"Best program written to {out}{replaced}", stderr=True)
         if as_json:
             print_json({**run_json(view, ancestors), "png": picture})

@@ -11,8 +11,15 @@ from name_tables import names, write_names
 
 from evovpo.errors import ProblemError
 from evovpo.problem.folder import load_problem
-from evovpo.problem.importers.table_script import table_arguments, table_names
-from evovpo.problem.importers.tables import new_forms, read_table, table_task, write_rows, write_table
+from evovpo.problem.importers.tables import (
+    arguments_of,
+    new_forms,
+    parameter_names,
+    read_table,
+    table_task,
+    write_rows,
+    write_table,
+)
 from evovpo.problem.importers.tasks import ImportedTask
 
 WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "short": "O. Lang"}]
@@ -196,7 +203,7 @@ def test_a_table_without_what_a_problem_needs_is_refused(
 def test_columns_become_parameters_with_names_of_their_own() -> None:
     columns = ["First Name", "first-name", "class", "id", "2nd", "", "Größe", "re", "name"]
     names = ["first_name", "first_name_", "class_", "id_", "column_5", "column_6", "größe", "re_", "name"]
-    assert table_names(columns) == dict(zip(names, columns, strict=True))
+    assert parameter_names(columns) == dict(zip(names, columns, strict=True))
 
 
 def test_rows_of_every_shape_are_trained_on_and_others_held_out(tmp_path: Path) -> None:
@@ -276,7 +283,7 @@ def test_the_same_table_gives_the_same_folder_and_never_touches_it_again(
 
 def test_a_column_that_is_missing_is_named() -> None:
     with pytest.raises(ValueError, match="expected a column for last_name, found First Name; "):
-        table_arguments([{"First Name": "Ada"}], {"first_name": True, "last_name": True})
+        arguments_of([{"First Name": "Ada"}], {"first_name": True, "last_name": True})
 
 
 def test_what_programs_return_becomes_no_formula(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Converts a table (CSV, Excel, JSON Lines) to a task: one column is the output, the others are inputs."""
 
+import builtins
 import csv
-import inspect
 import io
 import json
+import keyword
 import re
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,19 +18,9 @@ from typing import Any, TextIO
 
 from evovpo.errors import ProblemError, nearest_hint
 from evovpo.files import write_errors, written_whole
-from evovpo.problem.importers import table_script
 from evovpo.problem.importers.problem_writer import MOST_COMPONENTS, check_empty, write_problem
-from evovpo.problem.importers.table_script import (
-    table_arguments,
-    table_cell,
-    table_mark,
-    table_names,
-    table_read,
-    table_value,
-    table_write,
-)
 from evovpo.problem.importers.tasks import Case, ImportedTask, parsed, read_lines
-from evovpo.types import Problem, Program, content_id
+from evovpo.types import Problem, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
@@ -62,11 +54,54 @@ def read_table(path: Path) -> list[dict[str, Any]]:
                     f"{path}: expected at most {_MOST_CELLS} cells, found {found}; delete cells far outside"
                 )
             csv.writer(sheet).writerows(first.iter_rows(values_only=True))
-        return table_read(str(path), sheet.getvalue() if kind == ".xlsx" else None)[0]
+        return _csv_rows(path, sheet.getvalue() if kind == ".xlsx" else None)
     except OSError as error:
         raise ProblemError(f"{path}: expected a table, but it cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+
+
+def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
+    """Return the rows of a CSV file, or of `text` in its place. Raises `ValueError`."""
+    if text is None:
+        data = path.read_bytes()
+        if b"\0" in data:
+            raise ValueError(f"{path}: expected CSV in UTF-8, found another kind of file; save it as that")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            print(f"note: {path}: line {line} is no UTF-8, so the file is read as Latin-1", file=sys.stderr)
+            text = data.decode("cp1252", "replace")
+    mark = _separator("".join(text.splitlines()[:1]))
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    rows, uneven, line = [], [], 1
+    try:
+        columns = list(reader.fieldnames or ())
+        if not columns or len(set(columns)) < len(columns):
+            found = columns or "nothing"
+            raise ValueError(f"{path}: line 1: expected another name for each column, found {found}; add it")
+        for row in reader:
+            line = reader.line_num
+            if any(row.pop(None, ())) or None in row.values():
+                uneven.append(line)
+            if any(row.values()):
+                rows.append(row)
+    except csv.Error as error:
+        found = f"in the row after line {line}: {error}"
+        raise ValueError(f"{path}: {found}; close all quotes, and double those in quoted cells") from None
+    if uneven or not rows:
+        found = f"others on {len(uneven)} lines {uneven[:5]}" if uneven else "none"
+        raise ValueError(
+            f"{path}: expected rows of {len(columns)} cells, as in line 1, found {found}; correct them, "
+            f"and put cells that hold {mark!r} or a line end into double quotes"
+        )
+    return rows
+
+
+def _separator(head: str) -> str:
+    """Return the separator that splits the first line most: comma, semicolon, tab or bar."""
+    return max(",;\t|", key=lambda mark: len(next(csv.reader([head], delimiter=mark), ())))
 
 
 def _openpyxl(path: Path) -> ModuleType:
@@ -93,13 +128,16 @@ def write_rows(
             with table.open(encoding="latin-1") as source:
                 head = source.readline()
         file.write("\ufeff" * head.startswith("ï»¿"))  # Excel's mark of UTF-8
-        rows = [{**row, **{name: table_cell(row[name]) for name in changed}} for row in rows]
-        table_write(file, rows, table_mark(head))
+        writer = csv.writer(file, delimiter=_separator(head), lineterminator="\n")
+        writer.writerow(rows[0])
+        for row in rows:
+            cells = (_not_a_formula(cell) if name in changed else cell for name, cell in row.items())
+            writer.writerow(cell if isinstance(cell, str | None) else json.dumps(cell) for cell in cells)
     else:
         book = _openpyxl(out).load_workbook(table) if before == kind else _openpyxl(out).Workbook()
         sheet, columns = book.worksheets[0], list(rows[0])
-        cells = enumerate(sheet.iter_rows(2, values_only=True), start=2)
-        filled = [line for line, row in cells if set(row) - {"", None}] or range(2, len(rows) + 2)
+        lines = enumerate(sheet.iter_rows(2, values_only=True), start=2)
+        filled = [line for line, row in lines if set(row) - {"", None}] or range(2, len(rows) + 2)
         for name in changed if before == kind else columns:
             for line, value in zip((1, *filled), (name, *(row[name] for row in rows)), strict=True):
                 is_cell = isinstance(value, str | int | float | None)
@@ -108,6 +146,49 @@ def write_rows(
                 if isinstance(text, str):
                     cell.data_type = "s"  # never a formula
         book.save(file.buffer)
+
+
+def _not_a_formula(value: Any) -> Any:
+    """Return a value for a CSV cell, with an apostrophe before text that a spreadsheet reads as a formula."""
+    is_formula = isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d\s.,()/%eE-]*$)", value)
+    return f"'{value}" if is_formula else value
+
+
+def parameter_names(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns by parameter name; no parameter name is a keyword or hides a builtin."""
+    names: dict[str, str] = {}
+    for number, column in enumerate(columns, start=1):
+        name = re.sub(r"\W+", "_", column.lower()).strip("_")
+        if not name.isidentifier():
+            name = f"column_{number}"
+        while name in names or keyword.iskeyword(name) or hasattr(builtins, name) or name in ("re", "w"):
+            name += "_"
+        names[name] = column
+    return names
+
+
+def cell_value(cell: Any) -> Any:
+    """Return the value of a cell: None if empty, parsed if it is JSON, else the text itself."""
+    try:
+        return None if cell == "" else json.loads(cell)
+    except (TypeError, ValueError):
+        return cell
+
+
+def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
+    """Return the argument list of each row, parsed as JSON except for text parameters."""
+    columns = parameter_names(rows[0])
+    if missing := [name for name in are_text if name not in columns]:
+        found = ", ".join(rows[0])
+        raise ValueError(f"expected a column for {missing[0]}, found {found}; give the right one that name")
+    kinds = {columns[name]: is_text for name, is_text in are_text.items()}
+    return [
+        [
+            ("" if row[name] is None else row[name]) if is_text else cell_value(row[name])
+            for name, is_text in kinds.items()
+        ]
+        for row in rows
+    ]
 
 
 def is_table(name: str | Path) -> bool:
@@ -132,9 +213,9 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     if strange := [name for name in inputs if name not in rows[0] or name == wanted]:
         hint = nearest_hint(strange[0], rows[0].keys() - {wanted})
         raise ProblemError(f"{path}: expected columns beside {wanted!r}, found {strange[0]!r}; {hint}")
-    columns, is_typed = table_names(rows[0]), path.suffix.lower() == ".jsonl"
+    columns, is_typed = parameter_names(rows[0]), path.suffix.lower() == ".jsonl"
     has_text = {
-        name: any(isinstance(row[column] if is_typed else table_value(row[column]), str) for row in known)
+        name: any(isinstance(row[column] if is_typed else cell_value(row[column]), str) for row in known)
         for name, column in columns.items()
     }
     entry = next(name for name, column in columns.items() if column == wanted)
@@ -142,8 +223,8 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     # Read CSV cells as JSON only if the outputs and some input are values, and outputs do not copy digits.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
-    arguments = table_arguments(known, {name: has_text[name] or not has_values for name in parameters})
-    outputs = table_arguments(known, {entry: has_text[entry] or not has_values})
+    arguments = arguments_of(known, {name: has_text[name] or not has_values for name in parameters})
+    outputs = arguments_of(known, {entry: has_text[entry] or not has_values})
     found: dict[str, dict[str, Case]] = {}
     for values, [expected] in zip(arguments, outputs, strict=True):
         found.setdefault(repr(values), {})[repr(expected)] = Case(tuple(values), expected)
@@ -183,7 +264,7 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
     """Return the rows, from 1, with empty `column` in each form without example, by the first inputs."""
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
-    arguments = table_arguments(rows, texts_of(problem))
+    arguments = arguments_of(rows, texts_of(problem))
     for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
         inputs = first.setdefault(form_of(values), ", ".join(map(repr, values)))
         if inputs and row.get(column) in ("", None):
@@ -216,13 +297,3 @@ def texts_of(problem: Problem) -> dict[str, bool]:
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)
     }
-
-
-def script(problem: Problem, program: Program) -> str:
-    """Return a program as a stand-alone script for a CSV file; one without an entry function unchanged."""
-    if not problem.entry or problem.evaluator is not None:
-        return program.source
-    main = f"table_main({problem.entry}, {texts_of(problem)!r}, {problem.entry!r})"
-    return (
-        f'{program.source}\n\n{inspect.getsource(table_script)}\n\nif __name__ == "__main__":\n    {main}\n'
-    )
