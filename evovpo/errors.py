@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
+_FAULTS_SHOWN = 20
+
 
 class EvovpoError(Exception):
     """Base class of all errors; the command line prints the message and exits, usually with code 2."""
@@ -70,6 +72,18 @@ class SearchError(EvovpoError, ValueError):
 
 class ReplayError(EvovpoError, RuntimeError):
     """A stored run that cannot be rebuilt from its rows."""
+
+
+def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -> None:
+    """Raise `kind` if there are errors, each listed once."""
+    listed = list(dict.fromkeys(faults))
+    if len(listed) == 1:
+        raise kind(listed[0])
+    if listed:
+        hidden = len(listed) - _FAULTS_SHOWN
+        more = [f"... and {hidden} more"] if hidden > 0 else []
+        lines = [f"{len(listed)} things are wrong:", *listed[:_FAULTS_SHOWN], *more]
+        raise kind("\n- ".join(lines))
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:

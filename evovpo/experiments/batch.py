@@ -13,8 +13,8 @@ from pydantic import Field
 
 from evovpo.config import STRATEGIES
 from evovpo.config_tree import read_toml
-from evovpo.errors import ProblemError, nearest_hint
-from evovpo.experiments.toml_reader import Numbers, Part, PartReader, Seeds, raise_faults
+from evovpo.errors import ProblemError, nearest_hint, raise_faults
+from evovpo.experiments.toml_reader import Numbers, Part, PartReader, Seeds
 from evovpo.problem.suites import load_suite, problem_id
 from evovpo.types import content_id
 

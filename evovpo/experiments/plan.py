@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.config import Config, SandboxConfig, StoreConfig
-from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
+from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, raise_faults
 from evovpo.experiments.batch import Batch, cells, read_batch
 from evovpo.experiments.cell_runs import Work
-from evovpo.experiments.toml_reader import raise_faults
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.suites import problem_id

@@ -1,7 +1,7 @@
 """Reads the TOML file of an experiment and collects all its errors."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from evovpo.config import Config
 from evovpo.config_values import expected
-from evovpo.errors import ConfigError, ProblemError, nearest_hint
+from evovpo.errors import ProblemError, nearest_hint
 from evovpo.problem.suites import load_suite, problem_id, resolve_problem
 
 _GIVEN_ELSEWHERE = {
@@ -37,15 +37,6 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"{text!r} names a seed twice; name each once")
     return tuple(seeds)
-
-
-def raise_faults(faults: Collection[str]) -> None:
-    """Raise `ConfigError` if there are errors, each listed once."""
-    listed = list(dict.fromkeys(faults))
-    if len(listed) == 1:
-        raise ConfigError(listed[0])
-    if listed:
-        raise ConfigError("\n- ".join([f"{len(listed)} things are wrong:", *listed]))
 
 
 def several(value: Any) -> tuple[Any, ...]:

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evovpo.errors import ProblemError, nearest_hint
+from evovpo.errors import ProblemError, nearest_hint, raise_faults
 
 TOML, EXAMPLES, SCORER = "problem.toml", "examples.json", "score.py"
-_FAULTS_SHOWN = 20
 
 
 @dataclass(slots=True)
@@ -32,14 +31,7 @@ class Faults:
 
     def raise_any(self) -> None:
         """Raise `ProblemError` if a fault was added."""
-        if len(self.texts) == 1:
-            raise ProblemError(self.texts[0])
-        if self.texts:
-            shown = self.texts[:_FAULTS_SHOWN]
-            if len(self.texts) > len(shown):
-                shown.append(f"... and {len(self.texts) - len(shown)} more")
-            listing = "\n".join(f"- {text}" for text in shown)
-            raise ProblemError(f"{len(self.texts)} things are wrong:\n{listing}")
+        raise_faults(self.texts, ProblemError)
 
 
 def shown(value: object) -> str:

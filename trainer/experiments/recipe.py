@@ -18,9 +18,9 @@ from pydantic import Field
 
 from evovpo.analysis.statistics import Interval
 from evovpo.config_tree import read_toml
-from evovpo.errors import ConfigError, TrainingError, nearest_hint
+from evovpo.errors import ConfigError, TrainingError, nearest_hint, raise_faults
 from evovpo.experiments.intervals import Difference, difference
-from evovpo.experiments.toml_reader import Count, Numbers, Part, PartReader, Positive, raise_faults
+from evovpo.experiments.toml_reader import Count, Numbers, Part, PartReader, Positive
 from evovpo.files import write_json
 from evovpo.reports.text import markdown_table
 from trainer.domains.catalogue import FILE_DOMAINS, GENERATED

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.config_tree import read_toml
-from evovpo.errors import ConfigError, StoreError, nearest_hint
-from evovpo.experiments.toml_reader import PartReader, raise_faults
+from evovpo.errors import ConfigError, StoreError, nearest_hint, raise_faults
+from evovpo.experiments.toml_reader import PartReader
 from evovpo.store import Store
 from trainer.domains.catalogue import START_FOLDERS
 from trainer.experiments.study import START, Study, StudyArm, StudyStrategy, store_url

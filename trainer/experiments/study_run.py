@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from evovpo.errors import raise_faults
 from evovpo.experiments.batch import Batch, Variant
 from evovpo.experiments.cell_runs import Work, only_batch, sized
 from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
-from evovpo.experiments.toml_reader import raise_faults
 from evovpo.store import Store
 from evovpo.types import PolicyVersion
 from trainer.domains.catalogue import START_FOLDERS, open_domain
