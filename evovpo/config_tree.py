@@ -159,11 +159,7 @@ class Tree(Section):
         if path is not None:
             layers.append(cls._read(read_toml(path), str(path)))
         layers.append(cls._read(in_sections(changes or {}), "settings"))
-        tree: dict[str, Any] = {}
-        for layer in layers:
-            for name, values in layer.items():
-                tree[name] = values if isinstance(values, list) else tree.get(name, {}) | values
-        return cls._build(tree)
+        return cls._build(merged(layers))
 
     @classmethod
     def key_faults(cls, base: object, origin: str) -> list[str]:
@@ -257,6 +253,15 @@ def _line(key: str, value: object) -> str:
 
 def _sentence(field: FieldInfo) -> str:
     return " ".join((field.description or "").split())
+
+
+def merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return sections of settings in which later layers override single keys, and replace lists of tables."""
+    tree: dict[str, Any] = {}
+    for layer in layers:
+        for name, values in layer.items():
+            tree[name] = tree.get(name, {}) | dict(values) if isinstance(values, Mapping) else values
+    return tree
 
 
 def in_sections(values: Mapping[str, object]) -> dict[str, object]:

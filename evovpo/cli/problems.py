@@ -143,20 +143,25 @@ def check(
     evovpo check strings/phone-with-hyphens --prompts --set prompt.style=rewrite
     evovpo check --bounds latest > circle_packing/metrics.toml
     """
+    from evovpo.builtin.strings.format import expression_fault
+    from evovpo.errors import InitialProgramError
+    from evovpo.judging.check import check_problem, check_project
+    from evovpo.prompts.templates import write_templates
+    from evovpo.reports.run_tables import bounds_text, check_json, check_view, settings_table
+    from evovpo.runs.request import open_request
+    from evovpo.runs.stored import find_run
+
     if write_prompts is not None:
-        _write_prompts(write_prompts)
+        files = write_templates(write_prompts)
+        say(f"{write_prompts} holds {len(files)} templates; delete those that you do not change.")
+        say(f"To use the others:  --set prompt.templates={write_prompts.resolve()}")
     if bounds is not None:
-        _print_bounds(bounds, store_url)
+        with open_store(store_url) as store:
+            say(bounds_text(store, find_run(store, bounds)).rstrip("\n"))
     if path is None:
         if write_prompts is None and bounds is None:
             raise ConfigError("expected PATH, --write-prompts FOLDER or --bounds RUN, found none; name one")
         return
-    from evovpo.builtin.strings.format import expression_fault
-    from evovpo.errors import InitialProgramError
-    from evovpo.judging.check import check_problem, check_project
-    from evovpo.reports.run_tables import check_json, check_view, settings_table
-    from evovpo.runs.request import open_request
-
     server = {"proposer.name": base_url and "openai", "proposer.base_url": base_url, "proposer.model": model}
     changes = settings(overrides, {"store.url": store_url, **server})
     if prompts:
@@ -198,22 +203,6 @@ def check(
     chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
     missing = " --base-url URL --model NAME" * bool(needs_server)
     say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{missing}")
-
-
-def _write_prompts(folder: Path) -> None:
-    from evovpo.prompts.templates import write_templates
-
-    files = write_templates(folder)
-    say(f"{folder} holds {len(files)} templates; delete those that you do not change.")
-    say(f"To use the others:  --set prompt.templates={folder.resolve()}")
-
-
-def _print_bounds(run: str, store_url: str | None) -> None:
-    from evovpo.reports.run_tables import bounds_text
-    from evovpo.runs.stored import find_run
-
-    with open_store(store_url) as store:
-        say(bounds_text(store, find_run(store, run)).rstrip("\n"))
 
 
 def _show_prompts(named: RunRequest) -> None:

@@ -5,9 +5,9 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from evovpo.config import Config, SandboxConfig, StoreConfig
+from evovpo.config_tree import merged
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, raise_faults
 from evovpo.experiments.batch import Batch, cells, read_batch
 from evovpo.experiments.cell_runs import Work
@@ -113,7 +113,7 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
         parts = (_BASE, batch.settings, proposer.settings, strategy.settings)
         if any(Config.key_faults(part, "") for part in parts):
             continue  # reported already
-        settings = _merged(parts)
+        settings = merged(parts)
         origin = f"{batch.origin}: proposer {proposer.name}, strategy {strategy.name}"
         try:
             config = Config.load(base=settings, origin=origin)
@@ -125,15 +125,6 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
             continue
         usable[proposer.name, strategy.name] = settings
     return usable
-
-
-def _merged(parts: Sequence[Mapping[str, object]]) -> dict[str, object]:
-    """Merge sections of settings: later parts override single keys, and replace lists of tables."""
-    found: dict[str, Any] = {}
-    for part in parts:
-        for section, values in part.items():
-            found[section] = found.get(section, {}) | dict(values) if isinstance(values, Mapping) else values
-    return found
 
 
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
