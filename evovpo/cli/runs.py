@@ -223,7 +223,7 @@ def import_openevolve(
     for fault in found.faults:
         say(f"left out: {fault}", stderr=True)
     if as_json:
-        print_json(asdict(found) | dict.fromkeys(("joined", "judged", "unclaimed"), 0))  # of older versions
+        print_json(asdict(found))
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")

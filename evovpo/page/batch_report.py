@@ -150,7 +150,6 @@ def results_json(results: Results) -> dict[str, Json]:
             {
                 "arm": ours.arm.label,
                 "reference": theirs.arm.label,
-                "solved_by_search": _json(ours.minus(theirs, SOLVED_ROWS).interval),
                 "solved_train": _json(ours.minus(theirs, SOLVED_ROWS).interval),
                 "best_mean_reward": _json(ours.minus(theirs, _REACHED["best_mean_reward"]).interval),
                 "p": ours.minus(theirs, SOLVED_ROWS).p,
@@ -170,7 +169,6 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
         "cells": len(cells),
         "finished": sum(cell.is_finished for cell in cells),
         "problems": len(found.problems),
-        "solved_by_search": _json(found.mean(SOLVED_ROWS)),
         "solved_train": _json(found.mean(SOLVED_ROWS)),
         "solved_heldout": _json(_solved_heldout(results, found)),
         "solved_in_any_seed": len(results.solved_in_any(found.arm)),
