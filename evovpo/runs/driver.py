@@ -33,8 +33,6 @@ _MOST_UNREAD = 100
 """Consecutive answers of a server without a program after which the run stops."""
 _PATIENCE_SECONDS = 0.05
 """Maximum wait of the next ask for the judgement of a group that arrived."""
-SUMMARY_TELLS = 2000
-"""Tells between two stored summaries of the run."""
 
 
 class Progress(NamedTuple):
@@ -255,12 +253,10 @@ class Driver:
 
     def _commit(self, tells: Sequence[Tell]) -> None:
         """Store consecutive tells in one transaction, then apply them."""
-        self._told_at, before = time.monotonic(), self.search.tells
-        self.journal.add_tells(self.search.run_id, tells, before)
+        self._told_at = time.monotonic()
+        self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:
             self.search.tell(tell)
             self._note_unread(tell)
             self._note_faults(tell)
             self.on_tell(Progress(self.search, self.executed))
-        if self.search.tells // SUMMARY_TELLS > before // SUMMARY_TELLS:
-            self.journal.keep_summary(self.search.run_id)

@@ -1,7 +1,6 @@
 """The append-only SQL store of all runs; see `docs/store.md`.
 
-Values are read back exactly, except log-probabilities, which are rounded to 32-bit floats. Only summaries
-are ever replaced; they can be recomputed from the other rows.
+Values are read back exactly, except log-probabilities, which are rounded to 32-bit floats.
 """
 
 from typing import Any

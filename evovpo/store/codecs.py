@@ -3,7 +3,6 @@
 import json
 import re
 import struct
-import zlib
 from collections.abc import Callable
 from dataclasses import asdict, astuple, fields, is_dataclass
 from datetime import datetime
@@ -24,9 +23,8 @@ _ESCAPE = "\ue000"
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
-_MOST_UNPACKED = 1 << 28
 _UNREADABLE: tuple[type[Exception], ...] = (ArithmeticError, AttributeError, LookupError, RecursionError)
-_UNREADABLE += (TypeError, ValueError, struct.error, zlib.error)
+_UNREADABLE += (TypeError, ValueError, struct.error)
 
 
 def unpack_ints(blob: bytes) -> tuple[int, ...]:
@@ -79,14 +77,6 @@ def reward_values(evaluation: Evaluation) -> list[float]:
     """Return the reward components as they are stored; an empty list without rewards."""
     # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
-
-
-def _unpacked(body: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(body, _MOST_UNPACKED)
-    if not unpacker.eof:
-        raise ValueError(f"more than {_MOST_UNPACKED >> 20} MiB unpacked, or cut off")
-    return text
 
 
 def _as(kind: Any, value: Any) -> Any:
@@ -152,12 +142,6 @@ DIGITS = EncodedColumn(String(80), str, int)
 """An integer as decimal text, because a seed may exceed every portable integer column."""
 INTS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}i", *values), unpack_ints)
 FLOATS = EncodedColumn(LargeBinary(), lambda values: struct.pack(f"<{len(values)}f", *values), unpack_floats)
-PACKED = EncodedColumn(
-    LargeBinary(),
-    lambda value: zlib.compress(dump_json(value).encode("ascii"), 1),
-    lambda body: json.loads(_unpacked(body)),
-)
-"""Any JSON, compressed."""
 VALUES = EncodedColumn(Text(), dump_json, lambda text: tuple(json.loads(text)))
 PAIRS = _tuples(lambda *pair: pair)
 MESSAGES = _tuples(Message, astuple)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, insert, select
 from evovpo.errors import StoreError
 from evovpo.store.codecs import EncodedColumn
 from evovpo.store.database import Database
-from evovpo.store.schema import calls, metadata, policy_events, run_events, summaries
+from evovpo.store.schema import calls, metadata, policy_events, run_events
 
 _PAGE = 500
 """Rows per transaction."""
@@ -54,7 +54,6 @@ def copy_store(source: Database, target: Database, on_table: Callable[[str, int]
         rows = copied = 0
         # Every table comes after the tables it references; the status of runs comes last.
         tables = sorted(metadata.sorted_tables, key=lambda table: table is run_events)
-        tables.remove(summaries)
         for table in tables:
             before = copied
             for page in _pages(connection, table):

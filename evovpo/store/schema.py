@@ -15,7 +15,6 @@ from evovpo.store.codecs import (
     FLOATS,
     INTS,
     MESSAGES,
-    PACKED,
     PAIRS,
     PROBLEM,
     PROGRAMS,
@@ -95,12 +94,6 @@ run_events = _table(
     *_some(asks_before=sa.Integer, tells_before=sa.Integer),
     sa.Column("config", TEXT, key="config_json"),
     sa.Index("run_events_by_run", "run_id"),
-)
-
-summaries = _table(
-    "summaries",
-    *_keys(run_id=sa.ForeignKey("runs.id"), tells=sa.Integer),
-    *_all(figures=PACKED, curve=PACKED),
 )
 
 programs = _table("programs", *_keys(id=_ID), *_all(source=TEXT))

@@ -2,17 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Integer, Row, Select, delete, func, select
+from sqlalchemy import Connection, Integer, Row, Select, func, select
 
-from evovpo.errors import StoreError
-from evovpo.store.database import append, reading, writing
+from evovpo.store.database import reading
 from evovpo.store.row_records import vectors_of
 from evovpo.store.runs import CallTotals, Runs, require_run, with_status
 from evovpo.store.schema import (
@@ -24,14 +22,12 @@ from evovpo.store.schema import (
     rollouts,
     run_events,
     runs,
-    summaries,
     tells,
 )
 from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Status
 
 _PAGE = 1000
 """Tells whose candidates are read at once."""
-_NOT_STORED = ("calls", "curve", "_reached")
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
 """Kinds of prompts whose programs do not count against the budget."""
 
@@ -205,7 +201,7 @@ class RunSummary:
             self.best_mean_reward, self.examples_passed = mean_reward, line.passed
             self.best_program_id, self.best_length = line.program_id, line.length
         if self._reached is None:
-            self._reached = np.array([vector for _, vector in self.risen]).reshape(-1, len(line.rewards))
+            self._reached = np.empty((0, len(line.rewards)))
         if not (self._reached >= line.rewards).all(axis=1).any():
             self.risen.append([self.proposed, list(line.rewards)])
             self._reached = np.vstack([self._reached, line.rewards])
@@ -245,15 +241,18 @@ class Summaries(Runs):
         return [(program_id, vector) for program_id, (_, vector) in by_merit]
 
     @reading
-    def run_summary(self, connection: Connection, run_id: str, from_rows: bool = False) -> RunSummary:
-        """Return the summary of a run, from its stored summary and later rows, or only `from_rows`."""
+    def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
+        """Return the summary of a run."""
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
-        found = RunSummary() if from_rows else _kept(connection, run_id, with_curve=True)
-        _add_later(found, connection, run_id)
+        found = RunSummary()
+        last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
+        for first in range(0, 0 if last is None else last + 1, _PAGE):
+            for tell in _tell_lines(connection, run_id, first, first + _PAGE - 1):
+                found.add(tell)
         if found.curve and found.curve[-1].tell < found.tells - 1:
-            last = found.curve[-1]._replace(tell=found.tells - 1, evaluations=found.proposed)
-            found.curve.append(last)
+            end = found.curve[-1]._replace(tell=found.tells - 1, evaluations=found.proposed)
+            found.curve.append(end)
         found.calls, found.heldout = self._call_totals(connection, run_id), heldout_of(event)
         return found
 
@@ -261,42 +260,6 @@ class Summaries(Runs):
     def tell_lines(self, connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
         """Return the tells of a run from position `first` through `last`."""
         return _tell_lines(connection, run_id, first, last)
-
-    @writing
-    def keep_summary(self, connection: Connection, run_id: str) -> None:
-        """Store the summary of a run so far."""
-        found = _kept(connection, run_id)
-        kept = found.tells
-        _add_later(found, connection, run_id)
-        # Later summaries are damaged, or their rows were deleted.
-        further = (summaries.c.run_id == run_id) & (summaries.c.tells > kept)
-        connection.execute(delete(summaries).where(further))
-        if found.tells > kept:
-            figures = {name: value for name, value in vars(found).items() if name not in _NOT_STORED}
-            row = {"run_id": run_id, "tells": found.tells, "figures": figures, "curve": found.curve}
-            append(connection, summaries, [row])
-
-
-def _kept(connection: Connection, run_id: str, with_curve: bool = False) -> RunSummary:
-    """Return the latest stored summary of a run, or an empty one if it is unusable or its rows are gone."""
-    told = select(func.max(tells.c.position) + 1).where(tells.c.run_id == run_id).scalar_subquery()
-    where = (summaries.c.run_id == run_id) & (summaries.c.tells <= told)
-    latest = select(summaries.c.figures).where(where).order_by(summaries.c.tells.desc()).limit(1)
-    curve = select(summaries.c.curve).where(where).order_by(summaries.c.tells)
-    with suppress(StoreError, TypeError):  # damaged or of another version: the rows decide
-        found = RunSummary(**(connection.scalar(latest) or {}))
-        if with_curve:
-            points = (CurvePoint(*point) for part in connection.scalars(curve) for point in part)
-            found.curve = [next(same) for _, same in groupby(points, key=itemgetter(2, 3))]
-        return found
-    return RunSummary()
-
-
-def _add_later(found: RunSummary, connection: Connection, run_id: str) -> None:
-    last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
-    for first in range(found.tells, 0 if last is None else last + 1, _PAGE):
-        for tell in _tell_lines(connection, run_id, first, first + _PAGE - 1):
-            found.add(tell)
 
 
 def _solved_heldout(run: RunRow | RunSummary) -> bool | None:

@@ -6,11 +6,10 @@ run, into a SQLite file. Then `--samples` further steps are timed. One step, one
 ticket): the ask is not divided by the completions that share it. The commit of a step
 is what the store does for it: `Store.add_prompt` plus `Store.add_tell` of that reply. The other
 completions of a timed ticket stay untold, as replies may, so that N hardly grows while it is measured;
-before the measurement the replies to a prompt are told together, as a driver tells them, and summaries
-of the run are stored as in a run. Making the synthetic replies is not timed. `store_mb` is the size of the
-database, in MiB, when the N programs are in it. `programs` is how many they were: N, some more of its last
-group, or fewer where `--minutes` ended it. The processor time of a step is printed beside its wall-clock
-time: on a busy machine the two differ.
+before the measurement the replies to a prompt are told together, as a driver tells them. Making the synthetic
+replies is not timed. `store_mb` is the size of the database, in MiB, when the N programs are in it.
+`programs` is how many they were: N, some more of its last group, or fewer where `--minutes` ended it. The
+processor time of a step is printed beside its wall-clock time: on a busy machine the two differ.
 
 Then two further processes are timed, from when their modules are loaded: one takes the run up as `evovpo
 resume` does, up to its first new ask (`resume_seconds`), and one shows it as `evovpo show --json` does, with
@@ -45,7 +44,6 @@ from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import Config, SearchConfig
 from evovpo.prompts.request import Answer
 from evovpo.proposers import text_rollout
-from evovpo.runs.driver import SUMMARY_TELLS
 from evovpo.runs.group import Found, GroupJudge, read_slots
 from evovpo.runs.replay import search_seed
 from evovpo.search.search import SearchState
@@ -156,12 +154,9 @@ class Bench:
             prompt = self.ask()
             self._store.add_prompt(prompt)
             told = self.replies(prompt)
-            before = self.search.tells
-            self._store.add_tells("bench", told, before)
+            self._store.add_tells("bench", told, self.search.tells)
             for tell in told:
                 self.search.tell(tell)
-            if self.search.tells // SUMMARY_TELLS > before // SUMMARY_TELLS:
-                self._store.keep_summary("bench")
 
     def step(self) -> tuple[float, float, float, float]:
         """Ask, tell one reply, store both.

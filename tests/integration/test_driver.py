@@ -71,9 +71,6 @@ class Journal:
         self.events += tells
         self.orders += range(order, order + len(tells))
 
-    def keep_summary(self, run_id: str) -> None:
-        """Keep nothing: all events are here."""
-
     @property
     def tells(self) -> list[Tell]:
         return [event for event in self.events if isinstance(event, Tell)]

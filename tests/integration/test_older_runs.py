@@ -27,10 +27,12 @@ NOTED = GOLDEN / "store_0008.sql.gz"
 """Written by the last version with notes: 9 of 16 evaluations, then the server failed at the third notes."""
 
 
-def upgraded(golden: Path, file: Path) -> str:
-    """Return the address of a stored store of an earlier version, upgraded."""
+def upgraded(golden: Path, file: Path, *changes: str) -> str:
+    """Return the address of a stored store of an earlier version, changed and upgraded."""
     with sqlite3.connect(file) as connection:
         connection.executescript(gzip.decompress(golden.read_bytes()).decode())
+        for change in changes:
+            connection.execute(change)
     address = f"sqlite:///{file}"
     upgrade(address)
     return address
@@ -71,6 +73,18 @@ def test_what_came_after_an_older_search_replays_exactly(url: str) -> None:
         assert search.proposed == 60 or search.is_solved
         assert not any(ask.way for ask in asks[:begins])
         assert all(ask.way for ask in asks[begins:] if ask.has_model)
+
+
+def test_stored_snapshots_and_summaries_are_dropped(tmp_path: Path) -> None:
+    stored = (
+        "INSERT INTO snapshots VALUES ('noted', 1, 1, 'code', x'00')",
+        "INSERT INTO summaries VALUES ('noted', 1, x'00', x'00')",
+    )
+    url = upgraded(NOTED, tmp_path / "noted.db", *stored)
+    tables = {name for (name,) in sql(tmp_path / "noted.db", "SELECT name FROM sqlite_master")}
+    assert tables.isdisjoint({"snapshots", "summaries"})
+    with Store.open(url) as store:
+        assert store.run_summary("noted").proposed == rebuild("noted", store).search.proposed == 9
 
 
 @pytest.mark.parametrize("strategy", GONE_STRATEGIES)
