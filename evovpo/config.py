@@ -27,6 +27,7 @@ STRATEGIES: tuple[str, ...] = get_args(StrategyName)
 
 _BY_WAYS = "the search learns which way to ask pays; search.ways sets their shares at first"
 _CONSTANT = "its value is fixed; leave it out"
+_NO_GAIN = "no measurement showed a gain; leave it out"
 
 
 class SearchConfig(Section):
@@ -39,9 +40,8 @@ class SearchConfig(Section):
         **dict.fromkeys(("join_proposals", "join_share", "lone_row_joins_after", "exploration"), _CONSTANT),
         "migrants": "search.migration_rate is a share of an island's programs",
         "beam": "search.strategy has islands, iid and best-of-n",
-        **dict.fromkeys(("goals", "notes_interval"), "no measurement showed a gain; leave it out"),
-        "novelty_model": "novelty is judged by text: search.novelty",
-        "novelty_cosine": "novelty is judged by text: search.novelty",
+        **dict.fromkeys(("goals", "notes_interval"), _NO_GAIN),
+        **dict.fromkeys(("novelty", "novelty_model", "novelty_cosine"), _NO_GAIN),
     }
     evaluations: Positive = 1000
     """Number of programs to propose; raise it for a hard problem."""
@@ -67,8 +67,6 @@ class SearchConfig(Section):
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
     """Maximum number of failed improvements of the parent shown in a prompt; 0 saves tokens."""
-    novelty: Share = 0.0
-    """Minimum text distance to the island's programs; raise it if evaluations are expensive, 0 is off."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None

@@ -56,7 +56,7 @@ class ParseStatus(StrEnum):
     DUPLICATE = "duplicate"
     """A program already proposed in this run; it gets the same reward vector."""
     REJECTED = "rejected"
-    """A program rejected before evaluation, for example for lack of novelty."""
+    """A program rejected before evaluation as too similar to others, in runs of earlier versions."""
 
 
 class ParentRole(StrEnum):
@@ -437,7 +437,7 @@ class Candidate:
     text: str = ""
     """The slot's text as written."""
     reason: str = ""
-    """Reason for a missing or rejected program, shown to the model in later prompts."""
+    """Reason for a missing program, shown to the model in later prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,7 @@ class Search:
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
         """Return the sources to evaluate, from the texts or carried by the prompt."""
         group = GroupJudge(self._search, partial(self._judged, {}))
-        _, new, _ = group.read(prompt, self._replies(prompt, texts))
+        _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
 
     def tell(

@@ -18,7 +18,7 @@ from evovpo.reports.run_tables import judgement_table, lineage_table, misses_vie
 from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
 from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows
 from evovpo.store import RunSummary, solved_at
-from evovpo.types import Json, ParseStatus, Problem, Run, RunStatus, Status, Trust
+from evovpo.types import Json, Problem, Run, RunStatus, Status, Trust
 
 
 def finished_text(run: Run) -> str:
@@ -155,8 +155,6 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     if summary.tokens:
         cost.append(f" of {summary.tokens} tokens, sampled in {summary.sampling_seconds:.1f} s")
     cost.append(f"; running programs took {summary.evaluation_seconds:.1f} s of the sandbox")
-    if refused := summary.by_parse_status.get(ParseStatus.REJECTED, 0):
-        cost.append(f"; {counted(refused, 'answer')} refused as not novel")
     if summary.by_way:
         ways = sorted(summary.by_way.items(), key=lambda item: -item[1][0])
         said = ", ".join(f"{way} {asked} ({rose})" for way, (asked, rose) in ways)

@@ -30,8 +30,6 @@ class Found(NamedTuple):
 
     slots_of: list[list[Answer]]
     """The answers of each rollout."""
-    refused: dict[str, str]
-    """Programs rejected as not novel, and so not evaluated -> reason."""
     fresh: dict[str, Evaluation]
     ran: set[str]
     """New programs run for this group, not for another group at the same time."""
@@ -57,7 +55,7 @@ class GroupJudge:
         A seed or join ticket carries its programs, so its one reply is None. Raises `SandboxError` if none of
         the problem's starting programs can be evaluated.
         """
-        slots_of, new, refused = self.read(prompt, rollouts)
+        slots_of, new = self.read(prompt, rollouts)
         fresh, ran = await self._evaluate(new)
         judged = [fresh.get(program.id) for program in prompt.proposals]
         failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
@@ -67,25 +65,21 @@ class GroupJudge:
                 f"time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to see what "
                 "this machine refuses"
             )
-        return Found(slots_of, refused, fresh, ran)
+        return Found(slots_of, fresh, ran)
 
     def find_at_once(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
         """Parse the answers of a group and evaluate its new programs one by one in this thread."""
-        slots_of, new, refused = self.read(prompt, rollouts)
-        return Found(slots_of, refused, {key: self.judge(new[key]) for key in new}, set(new))
+        slots_of, new = self.read(prompt, rollouts)
+        return Found(slots_of, {key: self.judge(new[key]) for key in new}, set(new))
 
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
-    ) -> tuple[list[list[Answer]], dict[str, Program], dict[str, str]]:
-        """Return the answers of a group, its programs to evaluate, and its rejected programs with reasons."""
+    ) -> tuple[list[list[Answer]], dict[str, Program]]:
+        """Return the answers of a group, and its programs to evaluate."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
-        new = {one.id: one for one in programs if self.search.evaluation(one.id) is None}
-        asked = new.items() if prompt.has_model else ()
-        faults = {key: self.search.novelty_fault(prompt.id, program) for key, program in asked}
-        refused = {key: fault for key, fault in faults.items() if fault}
-        left = {key: one for key, one in new.items() if key not in refused and key not in self.known}
-        return slots_of, left, refused
+        new = (one for one in programs if self.search.evaluation(one.id) is None)
+        return slots_of, {one.id: one for one in new if one.id not in self.known}
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
         """Return a tell for each rollout of a group."""
@@ -117,14 +111,12 @@ class GroupJudge:
         judged: list[JudgedCandidate] = []
         in_reply: dict[str, Evaluation] = {}
         for number, slot in enumerate(slots):
-            evaluation, status, executed, reason = None, ParseStatus.UNPARSED, False, slot.reason
+            evaluation, status, executed = None, ParseStatus.UNPARSED, False
             if slot.program is not None:
                 key = slot.program.id
                 twin = in_reply.get(key) or known.get(key) or self.search.evaluation(key)
                 if twin is not None:
                     evaluation, status = twin, ParseStatus.DUPLICATE
-                elif key in found.refused:
-                    status, reason = ParseStatus.REJECTED, found.refused[key]
                 else:
                     status = ParseStatus.PARSED
                     evaluation = found.fresh.get(key) or self.known[key]
@@ -140,7 +132,7 @@ class GroupJudge:
                 token_span=slot.token_span,
                 parents=parents[number],
                 text=slot.text,
-                reason=reason,
+                reason=slot.reason,
             )
             judged.append(JudgedCandidate(candidate, evaluation, executed))
         return Tell(prompt.id, rollout, tuple(judged))

@@ -167,10 +167,10 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """Return whether a part has no ways to ask, a removed strategy, or notes, as only earlier versions do."""
+    """Return whether a part has no ways to ask, or a feature that only earlier versions had."""
     search = json.loads(part.config_json).get("search", {})
-    is_gone = search.get("strategy") in GONE_STRATEGIES or bool(search.get("notes_interval"))
-    return "ways" not in search or is_gone
+    has_gone = any(search.get(key) for key in ("notes_interval", "novelty"))
+    return "ways" not in search or search.get("strategy") in GONE_STRATEGIES or has_gone
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:

@@ -14,7 +14,6 @@ from evovpo.prompts.replies import idea_of
 from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.search.joins import JoinLanguage, Joins
 from evovpo.search.memory import Failures
-from evovpo.search.novelty import text_fault
 from evovpo.search.population import Insertion, InsertionStatus, Member, Population
 from evovpo.search.standing import Standing
 from evovpo.search.strategies import Reply, make_strategy
@@ -26,7 +25,6 @@ from evovpo.types import (
     ParentRole,
     ParseStatus,
     Problem,
-    Program,
     Prompt,
     PromptKind,
     Status,
@@ -102,13 +100,6 @@ class SearchState(Standing):
         """Return the evaluation of a program proposed in this run, or None."""
         shown = self.programs.get(program_id)
         return None if shown is None else shown.evaluation
-
-    def novelty_fault(self, prompt_id: str, program: Program) -> str:
-        """Return why the text of an answer is rejected as not novel, or an empty string.
-
-        The result depends on the ticket and the program alone, not on later tells.
-        """
-        return text_fault(program.source, self.tickets[prompt_id].neighbours, self.config.novelty)
 
     def ask(self) -> Prompt | None:
         """Return the next ticket, or None when the budget is used up.
@@ -228,7 +219,6 @@ class SearchState(Standing):
             rollouts=rollouts,
             answers=answers,
             way=plan.way,
-            neighbours=self.population.islands[plan.island].members if self.config.novelty else (),
         )
 
     def _others(self, plan: Plan) -> list[Parent]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from evovpo.errors import SearchError
 from evovpo.search.joins import Join
-from evovpo.search.population import Member
 from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 
@@ -17,8 +16,6 @@ class Ticket:
     """An ask with the indices of its told replies."""
 
     prompt: Prompt
-    neighbours: Sequence[Member]
-    """Members of the island when the ticket was issued, from which its answers must differ."""
     joins: Sequence[Join]
     told: tuple[int, ...] = ()
 
@@ -61,7 +58,7 @@ class Ticket:
         self.told += (index,)
         if not self.missing:  # the rest is needed to count, and to notice a reply told twice
             self.prompt = replace(prompt, parents=(), messages=(), proposals=())
-            self.neighbours, self.joins = (), ()
+            self.joins = ()
         return True
 
 
@@ -83,20 +80,19 @@ class Tickets:
         rng: np.random.Generator,
         tells: int,
         joins: Sequence[Join] = (),
-        neighbours: Sequence[Member] = (),
         **shown: Any,
     ) -> Prompt:
         """Return a new ticket, issued after `tells` tells; `shown` has its other fields (see `Prompt`)."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
-        self._tickets[prompt.id] = Ticket(prompt, neighbours, joins)
+        self._tickets[prompt.id] = Ticket(prompt, joins)
         self.reserved += prompt.slots
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add a stored ticket, without its neighbours and joins."""
-        self._tickets[prompt.id] = Ticket(prompt, (), ())
+        """Add a stored ticket, without its joins."""
+        self._tickets[prompt.id] = Ticket(prompt, ())
         self.reserved += prompt.slots
 
     def __getitem__(self, prompt_id: str) -> Ticket:

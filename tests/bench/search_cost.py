@@ -191,7 +191,7 @@ class Bench:
         programs = [slot.program for slots in slots_of for slot in slots if slot.program]
         new = {one.id: one for one in programs if self.search.evaluation(one.id) is None}
         fresh = {key: self._evaluation(program) for key, program in new.items()}
-        return self._judge.tells(prompt, rollouts, Found(slots_of, {}, fresh, set(fresh)))
+        return self._judge.tells(prompt, rollouts, Found(slots_of, fresh, set(fresh)))
 
     def _evaluation(self, program: Program) -> Evaluation:
         return synthetic_evaluation(program, self._rng)

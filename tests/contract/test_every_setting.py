@@ -46,7 +46,6 @@ SEEN: dict[str, tuple[str, str]] = {
     "search.answers": (SEARCH, "test_open_tickets_count_against_the_budget_before_they_are_told"),
     "search.joins": (SEARCH, "test_the_budget_is_used_exactly"),
     "search.attempts": (FEATURES, "test_attempts_belong_to_a_parent_and_only_the_last_are_shown"),
-    "search.novelty": (FEATURES, "test_an_answer_near_the_programs_of_its_island_is_rejected_and_counts"),
     "search.patience": (FEATURES, "test_patience_counts_evaluations_since_the_best_got_better"),
     "search.target": (FEATURES, "test_a_target_is_a_mean_reward"),
     "search.in_flight": (DRIVER, "test_as_many_requests_are_open_as_configured"),

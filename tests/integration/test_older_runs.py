@@ -18,13 +18,15 @@ from evovpo.runs.request import RunRequest
 from evovpo.runs.run import resume, start
 from evovpo.store import Store
 from evovpo.store.database import upgrade
-from evovpo.types import Program, Prompt, PromptKind
+from evovpo.types import ParseStatus, Program, Prompt, PromptKind, Tell
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 OLDER = GOLDEN / "store_0007.sql.gz"
 """Written by the version before the search learned how to ask: 40 of 60 evaluations, then paused."""
 NOTED = GOLDEN / "store_0008.sql.gz"
 """Written by the last version with notes: 9 of 16 evaluations, then the server failed at the third notes."""
+NOVEL = GOLDEN / "store_0008_novelty.sql.gz"
+"""Written by the last version with `search.novelty`, at 0.5: 6 of 10 evaluations, 4 of them rejected."""
 
 
 def upgraded(golden: Path, file: Path, *changes: str) -> str:
@@ -121,6 +123,40 @@ def test_a_run_that_used_notes_goes_on_without_as_a_new_part(tmp_path: Path, evo
         assert asked == [PromptKind.NOTES, *[PromptKind.MUTATE] * 7]  # an open ticket is sent again
         verify("noted", store)
         assert not rebuild("noted", store).is_older
+
+
+def test_a_run_that_rejected_answers_for_similarity_goes_on_without_as_a_new_part(
+    tmp_path: Path, evovpo: Shell
+) -> None:
+    url = upgraded(NOVEL, tmp_path / "novel.db")
+    assert [row["run"] for row in evovpo("runs", "--store", url, "--json").json] == ["novel"]
+    shown = evovpo("show", "novel", "--store", url, "--json").json
+    assert (shown["evaluations"], shown["executed"]) == (6, 2)
+    assert evovpo("replay", "novel", "--verify", "--store", url).code == 0
+    prompts: list[str] = []
+
+    def write(prompt: Prompt, index: int) -> str:
+        prompts.append(prompt.messages[-1].content)
+        return "```python\ndef solve(name):\n    return name[1:]\n```"  # rejected before
+
+    with Store.open(url) as store:
+        groups = list(store.groups("novel"))
+        assert len(groups) == 6
+        assert sum(any(group.rewards_G_M_D[0][0]) for group in groups) == 1
+        assert rebuild("novel", store).is_older
+        outcome = resume("novel", store, ScriptedProposer(write))
+        assert outcome.evaluations == 10
+        told = [one for event in store.history("novel") if isinstance(event, Tell) for one in event.judged]
+        later = [judged.candidate.parse_status for judged in told[-4:]]
+        assert later == [ParseStatus.PARSED, *[ParseStatus.DUPLICATE] * 3]
+        judged_at_last = told[-4].candidate
+        assert judged_at_last.program == told[1].candidate.program
+        assert judged_at_last.program is not None
+        (step, *_) = store.lineage("novel", judged_at_last.program.id)
+        assert step == judged_at_last  # not the rejected one
+        verify("novel", store)
+        assert not rebuild("novel", store).is_older
+    assert "came to nothing: not novel" in prompts[1]
 
 
 def test_programs_that_an_earlier_version_took_from_another_run_are_replayed(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_finished_run_goes_on_as_a_new_part_and_replays(database: Path, in_fli
     first = len(asked(database))
     outcome, live = go_on(
         database,
-        *("search.evaluations=96", "search.rollouts=3", "search.novelty=0.01", "search.joins=false"),
+        *("search.evaluations=96", "search.rollouts=3", "search.joins=false"),
         *("search.migration_interval=2", "search.attempts=3"),
     )
     assert (before.evaluations, outcome.evaluations) == (48, 96)

@@ -1,4 +1,4 @@
-"""Crossover, repair, failed attempts, novelty, other programs and early stopping, each by hand."""
+"""Crossover, repair, failed attempts, other programs and early stopping, each by hand."""
 
 import dataclasses
 from collections import Counter
@@ -132,38 +132,6 @@ def test_attempts_belong_to_a_parent_and_only_the_last_are_shown() -> None:
     assert loop.requests[-1].attempts == ()
 
 
-# Novelty
-
-
-def test_an_answer_near_the_programs_of_its_island_is_rejected_and_counts() -> None:
-    loop = PlainLoop(novelty=0.5)
-    prompt = loop.step("0.2 0.2 # better seed!")
-    (judged,) = loop.tells[-1].judged
-    candidate = judged.candidate
-    assert candidate.parse_status is ParseStatus.REJECTED
-    assert candidate.reason.startswith("not novel: its text is at distance 0.0")
-    assert START.id in candidate.reason
-    assert judged.evaluation is None
-    assert loop.search.proposed == prompt.slots == 1
-    loop.step("0.4 0.9 # of an entirely other kind")
-    assert loop.search.best is not None
-    assert loop.search.best.program.source.endswith("kind")
-    shown = loop.search._failures.attempts(START.id)
-    assert [attempt.text for attempt in shown] == ["0.2 0.2 # better seed!"]
-    loop.rebuilt()
-
-
-def test_novelty_is_judged_against_the_island_as_it_was_at_the_ask() -> None:
-    loop = PlainLoop(novelty=0.5)
-    first, second = loop.ask(), loop.ask()
-    loop.tell(first, "0.9 0.9 # something entirely other")
-    loop.tell(second, "0.9 0.8 # something entirely other")
-    assert loop.tells[-1].judged[0].candidate.parse_status is ParseStatus.PARSED
-    loop.step("0.8 0.8 # something entirely other")
-    assert loop.tells[-1].judged[0].candidate.parse_status is ParseStatus.REJECTED
-    loop.rebuilt()
-
-
 # Early stopping
 
 
@@ -266,7 +234,7 @@ def test_a_search_with_everything_switched_on_replays() -> None:
     ways = {"climb": 0.2, "specialist": 0.1, "explore": 0.2, "combine": 0.2, "repair": 0.2, "fresh": 0.1}
     loop = PlainLoop(
         PlainFormat(others=2), islands=3, rollouts=2, answers=2, evaluations=400, ways=ways, learns_ways=True,
-        attempts=3, novelty=0.95, migration_interval=4,
+        attempts=3, migration_interval=4,
         problem=dataclasses.replace(PLAIN, features=(Feature("length"), Feature("reward:left"))),
     )  # fmt: skip
     loop.run_shuffled(Random(9))
@@ -274,8 +242,8 @@ def test_a_search_with_everything_switched_on_replays() -> None:
     statuses = Counter(judged.candidate.parse_status for told in loop.tells for judged in told.judged)
     assert loop.search.proposed == 400
     of_models = (PromptKind.ROOT, PromptKind.MUTATE, PromptKind.CROSSOVER, PromptKind.REPAIR)
-    assert min(kinds[kind] for kind in of_models) > 2
-    assert min(statuses[s] for s in ParseStatus if s is not ParseStatus.DUPLICATE) > 10
+    assert min(kinds[kind] for kind in of_models) > 1
+    assert min(statuses[ParseStatus.PARSED], statuses[ParseStatus.UNPARSED]) > 10
     again = loop.rebuilt()
     assert population(again) == population(loop.search)
     assert len(again.population.cells) > 10
@@ -292,7 +260,7 @@ def test_a_search_with_everything_switched_on_replays() -> None:
 def test_a_changed_candidate_is_found_out_but_not_a_missing_reason(
     text: str, changes: dict[str, Any], is_accepted: bool
 ) -> None:
-    loop = PlainLoop(attempts=0, novelty=0.5)
+    loop = PlainLoop(attempts=0)
     loop.step(text)
     told = loop.tells[-1]
     candidate = dataclasses.replace(told.judged[0].candidate, **changes)

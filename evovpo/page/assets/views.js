@@ -38,7 +38,7 @@ const MEANINGS = new Map(Object.entries({
   shorten: "the solution, shortened while it stays right, without a model",
   fresh: "a program written from the problem alone",
   duplicate: "a program that the run had proposed before", unparsed: "no program could be read from the answer",
-  rejected: "rejected before it was run, for example because it was not novel", parsed: "a new program",
+  rejected: "rejected before it was run, in runs of earlier versions", parsed: "a new program",
   island: "one of the separate populations of the search",
   "answers since": "answers on this island since its best program changed",
   "held-out": "held-out examples on which the program is right; the search never sees them", "different programs": "judged programs, without repeats",

@@ -128,7 +128,7 @@ _WHY_WITHOUT_EFFECT = {
     "diversity comes from reward vectors": "database.diversity_metric database.diversity_reference_size",
     "run.seed is the source of all randomness": "database.random_seed",
     "every prompt shows its parent's feedback": "database.max_snapshot_artifacts",
-    "novelty is judged by text (search.novelty)": (
+    "programs are not rejected for similarity": (
         "database.novelty_llm database.embedding_model database.embedding_api_base "
         "database.similarity_threshold"
     ),
