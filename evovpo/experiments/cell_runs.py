@@ -73,7 +73,6 @@ class Work:
 
 @lru_cache(maxsize=1)
 def _open(store_url: str | None) -> Store:
-    """Return the store of this process, open until the process ends."""
     return Store.open(store_url, create=False)
 
 

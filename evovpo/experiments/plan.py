@@ -128,7 +128,6 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
 
 
 def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
-    """Return a problem with its configuration; `settings` override those of an OpenEvolve project."""
     if loaded is not None:
         return RunRequest(loaded, Config.load(base=settings))
     return open_request(str(path), changes=settings)

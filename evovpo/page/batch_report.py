@@ -193,7 +193,6 @@ def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Inte
 
 
 def _curve_json(curve: dict[int, Interval]) -> dict[str, Json]:
-    """Return a curve at its end and at successive halves of it."""
     if not curve:
         return {}
     wanted = {max(curve) // 2**step for step in range(5)}

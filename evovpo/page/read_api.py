@@ -363,7 +363,6 @@ def _training(source: Source, training: Training) -> Record:
 
 @lru_cache(maxsize=100)
 def _settings(config_json: str) -> list[Record]:
-    """Return the stored settings of a run with their defaults ("null" without default)."""
     model = {name: field.default for name, field in ModelConfig.model_fields.items()}
     defaults = dict(_leaves({**json.loads(Config().to_json()), "models": model})) | {("models",): []}
     return [

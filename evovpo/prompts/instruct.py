@@ -109,17 +109,14 @@ class _InstructFormat:
         return texts[0] if len(texts) == 1 else "\n".join(several)
 
     def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
-        """Return the program in a code block, a folder program with all its files."""
         return f"```{program_text.language_of(problem.suffix)}\n{program.source.rstrip()}\n```"
 
     def _base(self, problem: Problem, parent: Program | None) -> Program | None:
-        """Return the program that an answer changes, or None if it is written from scratch."""
         raise NotImplementedError
 
     def _judged(
         self, problem: Problem, request: PromptRequest, shown: ShownProgram, other: ShownProgram | None
     ) -> dict[str, str]:
-        """Return the template values of a program, which is compared with `other` if given."""
         most = program_text.FEEDBACK_CHARACTERS
         text = program_text.shown_feedback(problem, shown.evaluation, request.rows, most)
         return {
@@ -141,7 +138,6 @@ class _InstructFormat:
         return "\n\n".join(texts)
 
     def _answer(self, problem: Problem, request: PromptRequest) -> str:
-        """Return the instructions for answering."""
         base = self._base(problem, None if request.parent is None else request.parent.program)
         language = program_text.language_of(problem.suffix)
         values = {
@@ -185,7 +181,6 @@ class DiffFormat(_InstructFormat):
     _read = staticmethod(read_diff)
 
     def _reply(self, problem: Problem, program: Program, parent: Program | None) -> str:
-        """Return one edit that replaces the whole base program."""
         base = self._base(problem, parent) or program
         return f"<<<<<<< SEARCH\n{base.source.rstrip()}\n=======\n{program.source.rstrip()}\n>>>>>>> REPLACE"
 

@@ -188,7 +188,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
         **score_json(outcome.score_name, outcome.score),
         "solved_train": outcome.solved_train,
         "solved_heldout": outcome.solved_heldout,
-        "solved_unseen": bool(outcome.solved_heldout),
     }
 
 

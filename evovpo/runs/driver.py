@@ -193,7 +193,6 @@ class Driver:
         self._news.set()
 
     def _waits(self) -> str:
-        """Return a description of what the run is waiting for and since when."""
         asked, whose = len(self._waiting), self.config.proposer.base_url or "the model"
         replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
@@ -203,7 +202,6 @@ class Driver:
         return f"{waits}: {trouble}" if trouble else waits
 
     def _take_replies(self) -> None:
-        """Start judging the groups that arrived, in the order of their asks."""
         done, self._replied = self._replied, []
         for task in sorted(done, key=lambda done_task: self._waiting[done_task].sequence):
             prompt = self._waiting.pop(task)

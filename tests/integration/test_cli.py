@@ -23,7 +23,7 @@ from evovpo.types import Tell
 
 FIELDS = (
     *(name for name in Outcome._fields if name not in ("score", "score_name", "best_metrics")),
-    *("solved_train", "solved_heldout", "solved_unseen"),
+    *("solved_train", "solved_heldout"),
 )
 """Of an outcome's JSON where no evaluator of its own returns metrics."""
 EASY = ("strings/file-extension", "--proposer", "random", "--seed", "1", "--set", "search.in_flight=1")

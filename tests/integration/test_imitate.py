@@ -220,7 +220,7 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     config = CONFIG.changed(**settings)
     plan = make_plan(store, [run], config)
     planned = preview(plan, 0.0)._asdict()
-    assert (planned["groups"], planned["targets"]) == (0, 3)
+    assert (planned["groups_used"], planned["targets"]) == (0, 3)
     assert planned["targets_by_source"] == {"joined": 1, SIDE: 2}
     made = retrain(store, [run], config, tmp_path / "policies", problems=())
     assert (made.policy_version, made.steps, made.targets) == (1, 6, 3)

@@ -259,7 +259,6 @@ def test_json_tells_the_rows_that_were_searched_on_from_those_held_out(
 ) -> None:
     found = outcome_json(outcome(**changes))
     assert (found["solved"], found["solved_train"], found["solved_heldout"]) == (train, train, heldout)
-    assert found["solved_unseen"] is bool(heldout)
 
 
 def test_a_reward_just_below_one_is_not_written_as_one() -> None:

@@ -226,7 +226,6 @@ def _sample(
     tasks: Sequence[tuple[Any, str | None]],
     rng: np.random.Generator,
 ) -> list[_Group]:
-    """Return a judged group for each task and parent, in order."""
     is_single = rng.random(len(tasks)) < arm.single_share
     answers = [1 if single else arm.answers for single in is_single]
     requests = [

@@ -43,7 +43,6 @@ class StudyResults:
         """Comparisons of each arm with its references."""
 
     def _read(self, arm: StudyArm, strategy: str) -> ArmRows:
-        """Return the rows of an arm by a strategy or on test tasks, for complete seeds only."""
         rows, whole = dict[tuple[int, str], Row](), []
         for seed in self.study.seeds_of(arm, strategy):
             keys = [SearchKey(arm.name, strategy, seed, problem) for problem in self.problems]

@@ -43,8 +43,6 @@ class RetrainResult(NamedTuple):
     """Wall-clock seconds in this process."""
     probe: Json
     """Best@k and pass@k of the version and its parent, and the verdict; None if nothing was probed."""
-    groups: int
-    """Same as `groups_used`."""
     targets: int
     """Number of imitated programs."""
     targets_by_source: dict[str, int]
@@ -130,7 +128,6 @@ def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
         groups_skipped=plan.groups_skipped,
         steps=len(plan.steps),
         tokens=plan.tokens,
-        groups=plan.groups_used,
         targets=len(plan.targets.found),
         targets_by_source=plan.targets.by_source(),
         targets_left_out={str(reason): count for reason, count in plan.targets.left_out.items()},

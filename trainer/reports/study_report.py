@@ -190,7 +190,6 @@ def _title(results: StudyResults) -> str:
 
 
 def _answers(study: Study) -> str:
-    """Return the source of the figures by k, for titles."""
     return "searches' answers" if study.test.evaluations else "i.i.d. answers"
 
 
@@ -230,7 +229,6 @@ def _at_k_tables(results: StudyResults) -> Iterator[_Table]:
 
 
 def _minus(results: StudyResults, reference: str, figure: str) -> dict[str, Mapping[int, Difference]]:
-    """Return a figure by k of each arm minus that of a reference."""
     found = (one for one in results.comparisons if one.reference == reference)
     return {one.arm: one.at_k[figure] for one in found if figure in one.at_k}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeAlias
 
-from . import calls, child, kernel, limits, program, strict_json
+from . import calls, child, kernel, program, strict_json
 
 RESULT, CALLS = 3, 4
 """File descriptors. The second exists only if the candidate runs in another process and answers calls."""
@@ -50,7 +50,7 @@ def become_evaluation(
         numbers = [*kept, ready, *settings["ruleset"]]
         child.place({1: log, 2: log, **dict(enumerate(numbers, RESULT))})
         os.setsid()
-        limits.limit_evaluation(settings, job["other_tasks"], is_final=True)
+        child.limit_evaluation(settings, job["other_tasks"], is_final=True)
         if settings["ruleset"]:
             kernel.restrict(first_free + 1, settings["landlock_abi"])
         for compiled in filters:

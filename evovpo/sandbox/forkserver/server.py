@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from . import calls, child, kernel, limits, program
+from . import calls, child, kernel, program
 from .child import cpu_ms, mapped_bytes, own_cpu_ms
 
 PRELOAD = (
@@ -139,10 +139,10 @@ class _Programs:
         """Run the payload's program, which with a socket answers calls on it; return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
-            limits.limit_candidate(wanted, self._own_bytes)
+            child.limit_candidate(wanted, self._own_bytes)
             # The soft limit is lower: its signal distinguishes a timeout from a crash.
             seconds = wanted["cpu_seconds"]
-            self._cpu_seconds = limits.clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
+            self._cpu_seconds = child.clamped(resource.RLIMIT_CPU, seconds, seconds + 1)
             self._wall_ms = math.ceil(wanted["wall_seconds"] * 1e3)
         started, server_pid = time.monotonic(), os.getpid()
         pid = os.fork()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import child, evaluation, kernel, limits
+from . import child, evaluation, kernel
 from .server import serve
 
 CONTROL = 3
@@ -63,7 +63,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
     """Apply the restrictions of an evaluation except those per process; return the remaining filters."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
-    limits.limit_evaluation(settings, settings["other_tasks"], is_final=False)
+    child.limit_evaluation(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])
     filters = settings["filters"]
     if settings["user"] is not None:
