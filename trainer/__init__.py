@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trainer.learning.grpo import VPOConfig, VPOTrainer
+    from trainer.learning.vpo_trainer import VPOConfig, VPOTrainer
 
 __all__ = ["VPOConfig", "VPOTrainer"]
 
@@ -11,6 +11,6 @@ __all__ = ["VPOConfig", "VPOTrainer"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'trainer' has no attribute {name!r}")
-    from trainer.learning import grpo  # torch, transformers and TRL
+    from trainer.learning import vpo_trainer  # torch, transformers and TRL
 
-    return getattr(grpo, name)
+    return getattr(vpo_trainer, name)

@@ -21,7 +21,7 @@ from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.request import RunRequest, open_request
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.runs.stored import stored_run
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store

@@ -65,9 +65,9 @@ def batch(
     from contextlib import nullcontext
     from functools import partial
 
+    from evovpo.experiments.batch_plan import plan
     from evovpo.experiments.cell_runs import only_batch, sized
     from evovpo.experiments.cluster import on_cluster
-    from evovpo.experiments.plan import plan
     from evovpo.experiments.pool import run_all
     from evovpo.experiments.results import read_results
     from evovpo.page.batch_report import batch_report, results_json
@@ -117,7 +117,7 @@ def batch(
 
 
 def _report(name: str, store_url: str | None, out: Path | None, limit: int | None, as_json: bool) -> None:
-    from evovpo.experiments.batch import read_batch
+    from evovpo.experiments.batch_file import read_batch
     from evovpo.experiments.results import read_results
     from evovpo.page.batch_report import results_json, write_report
 

@@ -115,7 +115,7 @@ def evolve(
     from evovpo.problem.importers.tables import is_table
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
-    from evovpo.runs.run import start
+    from evovpo.runs.start_resume import start
 
     if secondary_model is not None:
         raise ConfigError(_two_models_advice(model or "NAME", secondary_model))
@@ -185,7 +185,7 @@ def resume(
     """
     from evovpo.config import Config
     from evovpo.reports.run_report import finished_text
-    from evovpo.runs.run import resume as take_up
+    from evovpo.runs.start_resume import resume as take_up
     from evovpo.runs.stored import find_run
 
     with open_store(store_url) as store:

@@ -53,7 +53,7 @@ def serve(
     """
     import webbrowser
 
-    from evovpo.experiments.batch import read_batch
+    from evovpo.experiments.batch_file import read_batch
     from evovpo.page.batch_report import batch_report
 
     _require_ui()

@@ -34,7 +34,7 @@ def list_problems(
     """
     from evovpo.problem.folder import load_problem
     from evovpo.problem.suites import bundled_suites, load_suite
-    from evovpo.reports.run_tables import problems_table
+    from evovpo.reports.runs_table import problems_table
     from evovpo.reports.text import plain_table, right
 
     if suite is None:
@@ -147,7 +147,7 @@ def check(
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
     from evovpo.prompts.templates import write_templates
-    from evovpo.reports.run_tables import bounds_text, check_json, check_view, settings_table
+    from evovpo.reports.runs_table import bounds_text, check_json, check_view, settings_table
     from evovpo.runs.request import open_request
     from evovpo.runs.stored import find_run
 

@@ -27,7 +27,7 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
 
     [dim]Example:[/dim]  evovpo runs
     """
-    from evovpo.reports.run_tables import row_json, runs_table
+    from evovpo.reports.runs_table import row_json, runs_table
     from evovpo.runs.stored import list_runs
 
     with open_store(store_url) as store:
@@ -113,7 +113,7 @@ def replay(
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
     from evovpo.reports.run_report import outcome_json
-    from evovpo.reports.run_tables import population_json, population_table
+    from evovpo.reports.runs_table import population_json, population_table
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run
     from evovpo.runs.stored import find_run, read_run

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 from evovpo.config import Config
 from evovpo.errors import FileHeldError, RunHeldError, StoreError
-from evovpo.experiments.batch import Cell
+from evovpo.experiments.batch_file import Cell
 from evovpo.experiments.pool import FatalError
 from evovpo.files import hold
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start_or_resume
+from evovpo.runs.start_resume import start_or_resume
 from evovpo.store import Store
 from evovpo.store.database import parse_url
 from evovpo.types import Evaluation, Problem, RunStatus

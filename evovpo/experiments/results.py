@@ -16,7 +16,7 @@ from evovpo.analysis.coverage import coverage
 from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.statistics import Array, Interval
-from evovpo.experiments.batch import Arm, Batch, Cell, cells
+from evovpo.experiments.batch_file import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import CURVE_DRAWS, Difference, UnlockedProblems, difference, mean, unlocked
 from evovpo.store import RunSummary, Store, rises, solved_at
 from evovpo.types import Problem, RunStatus

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
-from evovpo.experiments.batch import Arm, Batch, read_batch
+from evovpo.experiments.batch_file import Arm, Batch, read_batch
 from evovpo.experiments.results import (
     SOLVED_HELDOUT,
     SOLVED_ROWS,

@@ -20,12 +20,12 @@ from pathlib import Path
 from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
 from evovpo.errors import PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
-from evovpo.proposers.client import Client
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
-from evovpo.proposers.http import check_model
+from evovpo.proposers.fetch import check_model
 from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
 from evovpo.proposers.policy_folders import is_adapter, read_warm_up, served_name
 from evovpo.proposers.policy_server import load_and_compare
+from evovpo.proposers.retrying_client import Client
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
 

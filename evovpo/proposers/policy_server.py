@@ -13,7 +13,7 @@ from typing import Any
 
 from evovpo.errors import ConfigError, ServerError
 from evovpo.proposers.endpoints import PLAIN_SOFTMAX
-from evovpo.proposers.http import KEY_VARIABLE, fetch, json_object, reason
+from evovpo.proposers.fetch import KEY_VARIABLE, fetch, json_object, reason
 from evovpo.proposers.policy_folders import WarmUp, is_adapter, served_name
 from evovpo.types import PolicyVersion
 

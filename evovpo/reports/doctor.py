@@ -17,7 +17,7 @@ from evovpo.problem.suites import resolve_problem
 from evovpo.reports.text import folded, plain_table, printable, right, shortened
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.runs.stored import find_run
 from evovpo.store import Store
 from evovpo.types import Json, Problem, Run

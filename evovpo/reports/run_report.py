@@ -14,7 +14,7 @@ from evovpo.analysis.grouping import grouped
 from evovpo.analysis.scores import Scored, combined_curve, only_failures, score_json
 from evovpo.config import Config
 from evovpo.reports.run_curve import curve_lines
-from evovpo.reports.run_tables import judgement_table, lineage_table, misses_view
+from evovpo.reports.runs_table import judgement_table, lineage_table, misses_view
 from evovpo.reports.text import calls_text, counted, printable, program_view, reward_text
 from evovpo.runs.stored import Ancestor, Outcome, RunView, example_rows
 from evovpo.store import RunSummary, solved_at

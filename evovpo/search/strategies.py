@@ -7,9 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from evovpo.search.learned_shares import Shares
 from evovpo.search.memory import Failures
 from evovpo.search.population import Member, Population, by_merit, weights_by_rank
-from evovpo.search.shares import Shares
 from evovpo.search.standing import Standing
 from evovpo.search.ways import WAYS, Plan, View, expand
 from evovpo.types import Prompt, PromptKind

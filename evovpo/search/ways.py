@@ -1,7 +1,7 @@
 """Ways to ask: functions that choose the programs in a prompt and its task.
 
 A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies.py`
-chooses the way of each ask; `shares.py` learns from the gains.
+chooses the way of each ask; `learned_shares.py` learns from the gains.
 """
 
 from collections.abc import Callable, Sequence

@@ -146,7 +146,7 @@ def run_evovpo(
     from evovpo.runs.driver import Driver
     from evovpo.runs.replay import build_search
     from evovpo.runs.request import RunRequest, open_request
-    from evovpo.runs.run import start
+    from evovpo.runs.start_resume import start
     from evovpo.search.search import SearchState
     from evovpo.store import Store
     from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Run, RunStatus, Sampling, Status

@@ -14,8 +14,8 @@ from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
 from evovpo.config_tree import Tree
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator
 from evovpo.problem.openevolve.opening import open_project
-from evovpo.proposers.client import Client
 from evovpo.proposers.limits import Budget, Gate, Spending
+from evovpo.proposers.retrying_client import Client
 from evovpo.runs.choices import choose_format
 from evovpo.sandbox import WholeResult
 from evovpo.types import Program, Status

@@ -15,11 +15,11 @@ from tiny_models import END_ID, VOCABULARY, load_folder, tiny_model, write_tiny_
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
-import trainer.learning.grpo
+import trainer.learning.vpo_trainer
 from evovpo.errors import ConfigError, TrainingError
-from trainer.learning.grpo import VPOConfig, VPOTrainer
 from trainer.learning.packing import TrainingRow
 from trainer.learning.policy_update import Updater, UpdateSettings
+from trainer.learning.vpo_trainer import VPOConfig, VPOTrainer
 from trainer.objectives import OBJECTIVES, batch_advantages
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
@@ -370,7 +370,7 @@ def test_weightings_are_new_in_each_batch_and_the_same_in_each_evaluation(
         drawn.append(copy.deepcopy(rng).random())
         return original(*args, rng=rng, **named)
 
-    monkeypatch.setattr(trainer.learning.grpo, "batch_advantages", spy)
+    monkeypatch.setattr(trainer.learning.vpo_trainer, "batch_advantages", spy)
     args = config(
         tmp_path, max_steps=2, per_device_train_batch_size=8, per_device_eval_batch_size=8,
         gradient_accumulation_steps=2, steps_per_generation=1,

@@ -11,7 +11,7 @@ from evovpo.errors import StoreError
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import only_searcher, resume, start
+from evovpo.runs.start_resume import only_searcher, resume, start
 from evovpo.store import Store
 
 

@@ -32,7 +32,7 @@ from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
 from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Call, CallOutcome, Message, PolicyVersion, Rollout, RunStatus, Sampling

@@ -13,8 +13,8 @@ from tiny_models import write_tiny_folder
 from trl import GRPOTrainer  # type: ignore[attr-defined]
 
 import trainer
-from trainer.learning.grpo import VPOConfig, VPOTrainer
 from trainer.learning.trl_hook import HOOK
+from trainer.learning.vpo_trainer import VPOConfig, VPOTrainer
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 

@@ -34,7 +34,7 @@ from evovpo.proposers.policy_folders import served_name  # noqa: E402
 from evovpo.proposers.policy_server import VLLMServer, load_and_compare  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
-from evovpo.runs.run import start  # noqa: E402
+from evovpo.runs.start_resume import start  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyVersion, Sampling  # noqa: E402
 from trainer.learning.policy_models import TrainableModel  # noqa: E402

@@ -22,9 +22,9 @@ from toy_runs import told
 
 from evovpo.config import ProposerConfig, SandboxConfig
 from evovpo.errors import ConfigError, StoreError
-from evovpo.experiments.batch import Arm, cells, read_batch
+from evovpo.experiments.batch_file import Arm, cells, read_batch
+from evovpo.experiments.batch_plan import plan
 from evovpo.experiments.cell_runs import CellProgress, Work, sized
-from evovpo.experiments.plan import plan
 from evovpo.experiments.pool import (
     FailedTask,
     Message,
@@ -38,7 +38,7 @@ from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress
 from evovpo.reports.text import duration
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import only_searcher, start
+from evovpo.runs.start_resume import only_searcher, start
 from evovpo.sandbox.forkserver.processes import descendants
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell

@@ -15,13 +15,13 @@ ray = pytest.importorskip("ray")
 
 from evovpo.config import EvaluatorConfig, ProposerConfig, RunConfig, SearchConfig  # noqa: E402
 from evovpo.errors import SandboxError  # noqa: E402
+from evovpo.experiments.batch_plan import plan  # noqa: E402
 from evovpo.experiments.cell_runs import Work, sized  # noqa: E402
-from evovpo.experiments.plan import plan  # noqa: E402
 from evovpo.judging.executors import open_executor  # noqa: E402
 from evovpo.judging.ray import RayJob, RayJudge, _held, held_judge  # noqa: E402
 from evovpo.runs.driver import Progress  # noqa: E402
 from evovpo.runs.request import RunRequest  # noqa: E402
-from evovpo.runs.run import start  # noqa: E402
+from evovpo.runs.start_resume import start  # noqa: E402
 from evovpo.sandbox.forkserver.processes import descendants  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import Status  # noqa: E402

@@ -22,8 +22,8 @@ from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.statistics import expected_best
 from evovpo.errors import ConfigError
-from evovpo.experiments.batch import Arm, Batch, Cell, Variant, read_batch
-from evovpo.experiments.plan import plan
+from evovpo.experiments.batch_file import Arm, Batch, Cell, Variant, read_batch
+from evovpo.experiments.batch_plan import plan
 from evovpo.experiments.results import (
     SOLVED_HELDOUT,
     SOLVED_ROWS,
@@ -45,7 +45,7 @@ from evovpo.page.export import document, packed
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import RunStatus
 

@@ -19,7 +19,7 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import replay, verify
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import (

@@ -25,7 +25,7 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import only_searcher, resume, start
+from evovpo.runs.start_resume import only_searcher, resume, start
 from evovpo.store import Store
 from evovpo.types import Problem, Prompt, RunStatus
 

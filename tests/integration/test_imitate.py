@@ -14,7 +14,7 @@ from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import Example, Objective, PolicyVersion, Problem, Program, Prompt
 from trainer.config import TrainConfig

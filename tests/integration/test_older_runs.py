@@ -15,7 +15,7 @@ from evovpo.config import GONE_STRATEGIES, Config
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.store import Store
 from evovpo.store.database import upgrade
 from evovpo.types import ParseStatus, Program, Prompt, PromptKind, Tell

@@ -31,11 +31,11 @@ from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.run_report import run_json
-from evovpo.reports.run_tables import bounds_text
+from evovpo.reports.runs_table import bounds_text
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest, open_request
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.runs.stored import read_run
 from evovpo.sandbox import WholeResult
 from evovpo.store import Store

@@ -12,7 +12,7 @@ from evovpo.config import Config
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest, open_request
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import CallOutcome, Evaluation, Prompt, Tell
 

@@ -16,16 +16,16 @@ from openevolve_problems import BETTER, LOAD, PROGRAM, SHAPES, answering, served
 import evovpo
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
+from evovpo.problem.openevolve.config_file import Effect, read_settings
 from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.problem.openevolve.opening import open_project
-from evovpo.problem.openevolve.settings import Effect, read_settings
 from evovpo.prompts.extract_programs import read_rewrite
 from evovpo.prompts.request import Attempt, PromptFormat, PromptRequest, ShownProgram
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.choices import choose_format
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.runs.stored import lineage
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem, Program, Prompt, PromptKind, Rollout, Sampling, Status

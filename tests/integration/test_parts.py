@@ -17,7 +17,7 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest, with_origin
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.runs.stored import Outcome
 from evovpo.search.search import SearchState
 from evovpo.store import Store

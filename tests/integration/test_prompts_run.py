@@ -13,7 +13,7 @@ from evovpo.prompts.replies import delimiter
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, Tell
 

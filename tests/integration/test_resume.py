@@ -27,7 +27,7 @@ from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Prompt, PromptKind, RunStatus, Tell

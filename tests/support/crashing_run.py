@@ -21,7 +21,7 @@ from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.judging.evaluator import Evaluator
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import resume, start
+from evovpo.runs.start_resume import resume, start
 from evovpo.store import Store
 from evovpo.types import Evaluation, Program, Prompt, Rollout, Sampling, Tell
 

@@ -1,6 +1,6 @@
 """One training step written out by hand: row by row, token by token, no padding, nothing of the trainer.
 
-`trainer.learning.grpo` and `trainer.learning.policy_update` are held against this.
+`trainer.learning.vpo_trainer` and `trainer.learning.policy_update` are held against this.
 """
 
 import math

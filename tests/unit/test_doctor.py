@@ -45,7 +45,7 @@ from evovpo.reports.doctor import (
     report_view,
 )
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import Group, Objective, Problem, Prompt, PromptKind, Rewards, Rollout, Sampling
 from trainer import objectives

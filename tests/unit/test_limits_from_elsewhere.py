@@ -9,8 +9,8 @@ from http_servers import answering_all
 from rich.console import Console
 
 from evovpo.errors import ConfigError, PolicyError, StoreError
-from evovpo.problem.openevolve.settings import read_settings
-from evovpo.proposers import http
+from evovpo.problem.openevolve.config_file import read_settings
+from evovpo.proposers import fetch
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.reports.text import plain_table
 from evovpo.store.database import parse_url
@@ -33,14 +33,14 @@ def test_a_key_does_not_follow_a_redirect(monkeypatch: pytest.MonkeyPatch) -> No
             request.end_headers()
 
         with answering_all(redirect) as url:
-            assert http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)[0] == 302
+            assert fetch.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)[0] == 302
             with pytest.raises(ConfigError, match="no OpenAI-compatible server"):
-                http.check_model(url, "m", "OPENAI_API_KEY", 5.0)
+                fetch.check_model(url, "m", "OPENAI_API_KEY", 5.0)
     assert heard == []
 
 
 def test_an_endless_answer_ends_at_a_limit_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(fetch, "_MOST_BYTES", 1 << 20)
 
     def endless(request: BaseHTTPRequestHandler) -> None:
         request.send_response(200)
@@ -52,12 +52,12 @@ def test_an_endless_answer_ends_at_a_limit_that_is_said(monkeypatch: pytest.Monk
             pass
 
     with answering_all(endless) as url, pytest.raises(OSError, match="more than 1 MiB"):
-        http.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)
+        fetch.fetch(f"{url}/models", None, "OPENAI_API_KEY", 5.0)
 
 
 def test_an_answer_that_nests_too_deep_is_no_answer() -> None:
-    assert http.json_object("[" * 100_000) is None
-    assert http.reason("[" * 100_000).startswith("[[")
+    assert fetch.json_object("[" * 100_000) is None
+    assert fetch.reason("[" * 100_000).startswith("[[")
 
 
 @pytest.mark.parametrize("url", ["http://h/v1?api-key=secret", "http://u:secret@h/v1"])
@@ -116,5 +116,5 @@ def test_a_model_with_code_of_its_own_is_refused_in_one_line(name: str, tmp_path
     ],
 )
 def test_a_key_of_one_letter_is_masked_only_where_it_is_called_a_key(key: str, masked: str) -> None:
-    assert http.without_key("Incorrect API key provided: a, not a; a key 'a' in a line", key) == masked
-    assert http.without_key(f"x{key}y Bearer sk-0123456789.", "sk-0123456789").endswith("Bearer ***.")
+    assert fetch.without_key("Incorrect API key provided: a, not a; a key 'a' in a line", key) == masked
+    assert fetch.without_key(f"x{key}y Bearer sk-0123456789.", "sk-0123456789").endswith("Bearer ***.")

@@ -8,9 +8,9 @@ import pytest
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError
-from evovpo.problem.openevolve import keys
-from evovpo.problem.openevolve import settings as module
-from evovpo.problem.openevolve.settings import Effect, OpenEvolveSettings, read_settings
+from evovpo.problem.openevolve import config_file as module
+from evovpo.problem.openevolve import config_keys
+from evovpo.problem.openevolve.config_file import Effect, OpenEvolveSettings, read_settings
 from evovpo.types import Feature
 
 
@@ -249,13 +249,13 @@ def test_every_setting_of_openevolve_is_known_here_and_every_setting_named_here_
         "prompt.system_message",
         "database.feature_dimensions",
         "database.feature_bins",
-        *(f"llm.{name}" for name in keys.OF_ONE_MODEL),
+        *(f"llm.{name}" for name in config_keys.OF_ONE_MODEL),
     }
-    known = keys.MAPPED.keys() | keys.WITHOUT_EFFECT.keys() | handled
+    known = config_keys.MAPPED.keys() | config_keys.WITHOUT_EFFECT.keys() | handled
     assert {name for name in names if not name.rpartition(".")[2].startswith("_")} == known
-    assert not keys.MAPPED.keys() & keys.WITHOUT_EFFECT.keys()
+    assert not config_keys.MAPPED.keys() & config_keys.WITHOUT_EFFECT.keys()
     ours = Config()
-    for setting, _ in keys.MAPPED.values():
+    for setting, _ in config_keys.MAPPED.values():
         section, _, key = setting.partition(".")
         assert hasattr(getattr(ours, section), key), setting
     for field in dataclasses.fields(LLMModelConfig):

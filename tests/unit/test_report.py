@@ -18,7 +18,7 @@ from evovpo.problem.suites import new_problem
 from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.run_curve import curve_lines, write_curve_png
 from evovpo.reports.run_report import figures, headline, nothing_judged, outcome_json, run_report
-from evovpo.reports.run_tables import lineage_table, misses_view, rows_table, runs_table
+from evovpo.reports.runs_table import lineage_table, misses_view, rows_table, runs_table
 from evovpo.reports.text import (
     changes_view,
     folded,
@@ -29,7 +29,7 @@ from evovpo.reports.text import (
     reward_text,
 )
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.runs.stored import Ancestor, Outcome, RowResult, RunView, find_run, lineage, read_run, run_heldout
 from evovpo.store import CurvePoint, RunRow, Store, solved_at
 from evovpo.types import Parent, ParentRole, Problem, Program, RunStatus

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evovpo.search.shares import Shares
+from evovpo.search.learned_shares import Shares
 
 AT_FIRST = {"climb": 0.7, "explore": 0.2, "combine": 0.1}
 replies = st.lists(

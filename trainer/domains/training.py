@@ -31,7 +31,7 @@ from trainer.domains.goals import by_goal, with_goals
 from trainer.domains.policy_figures import by_prompt, ends, figures, means
 from trainer.domains.sampling import Ask, as_text, complete, model_folder
 from trainer.domains.text.rows import check_digest, files_of
-from trainer.learning.grpo import VPOConfig, VPOTrainer
+from trainer.learning.vpo_trainer import VPOConfig, VPOTrainer
 from trainer.objectives import find_objective
 
 TRAINING_FILE = "training.json"

@@ -9,7 +9,7 @@ import numpy as np
 
 from evovpo.analysis.statistics import Interval
 from evovpo.errors import ConfigError
-from evovpo.experiments.batch import Arm
+from evovpo.experiments.batch_file import Arm
 from evovpo.experiments.break_even import UNITS, ArmCosts, BreakEven, compare, until_solved
 from evovpo.experiments.intervals import Difference
 from evovpo.experiments.results import SOLVED, ArmRows, Comparison, Figure, Row, by_k, in_words, verdict

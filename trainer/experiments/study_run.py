@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from evovpo.errors import raise_faults
-from evovpo.experiments.batch import Batch, Variant
+from evovpo.experiments.batch_file import Batch, Variant
+from evovpo.experiments.batch_plan import plan_cells
 from evovpo.experiments.cell_runs import Work, only_batch, sized
-from evovpo.experiments.plan import plan_cells
 from evovpo.experiments.pool import FailedTask, Message, TaskDone, TaskProgress, kept_processes, run_all
 from evovpo.store import Store
 from evovpo.types import PolicyVersion

@@ -1,6 +1,6 @@
 """Policy-gradient steps on given rollouts, for stored groups and for arms of studies.
 
-The loss is that of `trainer/learning/grpo.py` (TRL): PPO's clipped ratio to the *behaviour*
+The loss is that of `trainer/learning/vpo_trainer.py` (TRL): PPO's clipped ratio to the *behaviour*
 log-probabilities, mean over all completion tokens of the step, plus a k3 KL term to a frozen reference.
 """
 

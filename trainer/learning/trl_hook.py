@@ -91,6 +91,6 @@ def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -
 def changed(what: str) -> TrainingError:
     """Return the error for a version of TRL with unexpected behaviour."""
     return TrainingError(
-        f"TRL {importlib.metadata.version('trl')} does not work as trainer/learning/grpo.py expects: {what}; "
+        f"TRL {importlib.metadata.version('trl')} does not work as vpo_trainer.py expects: {what}; "
         "install a version that pyproject.toml allows"
     )

@@ -21,7 +21,7 @@ from evovpo.problem.folder import with_folder_grouping
 from evovpo.proposers.policy_folders import base_version
 from evovpo.proposers.sampler import check_supported
 from evovpo.runs.request import RunRequest
-from evovpo.runs.run import start
+from evovpo.runs.start_resume import start
 from evovpo.store import Store
 from evovpo.types import Json, PolicyVersion, Problem
 from trainer.learning.policy_models import TrainableModel, save_model

@@ -9,7 +9,7 @@ from evovpo.config import Config
 from evovpo.errors import DivergedError, NothingToTrainError, TrainingError
 from evovpo.experiments.pool import Message, TaskDone, TaskStarted, run_all
 from evovpo.runs.driver import Progress
-from evovpo.runs.run import start_or_resume
+from evovpo.runs.start_resume import start_or_resume
 from evovpo.runs.stored import Outcome
 from evovpo.store import Store
 from evovpo.types import Problem, Training

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 from evovpo.analysis.scores import COMBINED, counted_metrics, failure, number
 from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
+from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
 from evovpo.problem.openevolve.folder import Project, content_digest, read_project
 from evovpo.problem.openevolve.metrics import (
@@ -21,7 +22,6 @@ from evovpo.problem.openevolve.metrics import (
     read_rewards,
     suggests_lower,
 )
-from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings
 from evovpo.sandbox.openings import what_is_missing
 from evovpo.types import (
     Evaluation,

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from evovpo.config import Config
+from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings, read_settings
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import other_settings, own_settings, read_project
 from evovpo.problem.openevolve.loading import LoadedProject, OpenEvaluator, load_openevolve
 from evovpo.problem.openevolve.metrics import read_metrics
-from evovpo.problem.openevolve.settings import NO_SETTINGS, OpenEvolveSettings, read_settings
 from evovpo.sandbox.openings import read_openings
 from evovpo.trust import NOT_OPENINGS, asked_for, require
 from evovpo.types import Problem, Trust

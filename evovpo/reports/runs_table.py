@@ -13,8 +13,8 @@ from evovpo.builtin.strings.format import expression_fault
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.check import CheckReport
+from evovpo.problem.openevolve.config_file import Effect, OpenEvolveSettings
 from evovpo.problem.openevolve.metrics import suggest_bounds
-from evovpo.problem.openevolve.settings import Effect, OpenEvolveSettings
 from evovpo.reports.text import (
     changes_view,
     folded,

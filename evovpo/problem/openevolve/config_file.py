@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from evovpo.config_tree import in_sections
 from evovpo.errors import ConfigError
-from evovpo.problem.openevolve import keys as theirs
+from evovpo.problem.openevolve import config_keys as theirs
 from evovpo.types import Feature
 
 

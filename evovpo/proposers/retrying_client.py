@@ -23,7 +23,7 @@ from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
 from evovpo.proposers import endpoints
 from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, ServerReply, Shape
-from evovpo.proposers.http import refused_key, without_key
+from evovpo.proposers.fetch import refused_key, without_key
 from evovpo.proposers.limits import Gate, PendingPrompt, RefusedError
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling

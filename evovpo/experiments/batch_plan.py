@@ -9,7 +9,7 @@ from pathlib import Path
 from evovpo.config import Config, SandboxConfig, StoreConfig
 from evovpo.config_tree import merged
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, raise_faults
-from evovpo.experiments.batch import Batch, cells, read_batch
+from evovpo.experiments.batch_file import Batch, cells, read_batch
 from evovpo.experiments.cell_runs import Work
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import is_project
