@@ -20,7 +20,7 @@ _GONE_VALUES = {
 }
 """Section, key and value of earlier versions -> present value."""
 SandboxLevel = Literal["none", "seccomp", "landlock+seccomp", "bwrap+landlock+seccomp"]
-"""Isolation levels, weakest first; repeats the sandbox's list so as not to import it."""
+"""Isolation levels, weakest first; a copy of the sandbox's list, to avoid importing it."""
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
 
@@ -50,7 +50,7 @@ class SearchConfig(Section):
     ways: dict[WayName, NotNegative] = Field(default={})
     """Initial shares of the kinds of prompts, such as {climb=0.8, fresh=0.2}; empty uses the defaults."""
     learns_ways: bool = True
-    """Prefer kinds of prompts with recent improvements; off keeps the shares, for comparisons."""
+    """Prefer kinds of prompts that recently improved programs; off keeps the shares, for comparisons."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
@@ -233,7 +233,7 @@ class EvaluatorConfig(Section):
     processes: Annotated[int, Field(ge=1, le=65_536)] = 64
     """Maximum processes and threads of an evaluation; raise it for evaluators that start many."""
     thresholds: tuple[float, ...] = (0.5, 0.75, 0.9)
-    """Minimum scores to enter the next stage; lower them if good programs stop early, empty: no stages."""
+    """Minimum scores to enter the next stage; lower them if good programs stop early; empty for no stages."""
     arguments: dict[str, Any] = Field(default={})
     """Keyword arguments of evaluate(), for evaluators that need more than the program's path."""
     judges: dict[str, Any] = Field(default={})
@@ -267,7 +267,7 @@ class StoreConfig(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """SQLite files of the store, existing or not, forbidden to programs; empty for other databases."""
+        """The store's SQLite files, existing or not, hidden from programs; empty for other databases."""
         scheme, separator, database = self.url.partition(":///")
         if not (separator and scheme.startswith("sqlite") and database):
             return ()
@@ -286,7 +286,7 @@ class RunConfig(Section):
     origin: str | None = None
     """Run whose best programs are used as additional starting programs (--from)."""
     programs: tuple[str, ...] = ()
-    """Ids of the programs of `origin`; set when the run starts."""
+    """Ids of the programs taken from `origin`; set when the run starts."""
 
 
 class Config(Tree):

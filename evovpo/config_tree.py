@@ -107,7 +107,7 @@ class Tree(Section):
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return own and `other` value of each difference, by `section.key` or the name of a list."""
+        """Return for each differing `section.key`, or list by name, the own value and that of `other`."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value
@@ -184,7 +184,7 @@ class Tree(Section):
         return [f"{origin}: {fault}" for fault in faults]
 
     def to_toml(self) -> str:
-        """Return the resolved configuration as TOML, with its explanation above each field."""
+        """Return the resolved configuration as TOML, with an explanation above each field."""
         parts: list[str] = []
         for name, (kind, is_many) in self._sections().items():
             found = getattr(self, name)
@@ -256,7 +256,7 @@ def _sentence(field: FieldInfo) -> str:
 
 
 def merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return sections of settings in which later layers override single keys, and replace lists of tables."""
+    """Return the layers merged: later layers override single keys, and replace lists of tables as a whole."""
     tree: dict[str, Any] = {}
     for layer in layers:
         for name, values in layer.items():

@@ -72,5 +72,5 @@ def _mark(run_id: str, words: Iterable[str]) -> Path:
 
 
 def state_folder() -> Path:
-    """Return the user's state folder on this machine, for data that no store may provide."""
+    """Return the user's state folder on this machine, for data that must not come from a store."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state", "evovpo")

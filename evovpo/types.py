@@ -56,7 +56,7 @@ class ParseStatus(StrEnum):
     DUPLICATE = "duplicate"
     """A program already proposed in this run; it gets the same reward vector."""
     REJECTED = "rejected"
-    """A program rejected before evaluation as too similar to others, in runs of earlier versions."""
+    """Only in runs of earlier versions: a program rejected unevaluated as too similar to others."""
 
 
 class ParentRole(StrEnum):
@@ -84,7 +84,7 @@ class PromptKind(StrEnum):
     REPAIR = "repair"
     """Fix a parent program that fails."""
     NOTES = "notes"
-    """Of earlier versions: a model's lessons for later prompts, one completion without answers."""
+    """Only in earlier versions: one completion, without answers, with a model's lessons for later prompts."""
     JOIN = "join"
     """No model: the ticket contains the joined programs to evaluate."""
     SHORTEN = "shorten"
@@ -122,7 +122,7 @@ class PolicyEventKind(StrEnum):
 
 
 MEMORISED = "memorised"
-"""Replaces `RunStatus.SOLVED` where the best program is wrong on a held-out row."""
+"""Shown instead of `RunStatus.SOLVED` if the best program is wrong on a held-out row."""
 
 
 class RunStatus(StrEnum):
@@ -153,17 +153,17 @@ class Limits:
     wall_seconds: float = 10.0
     cpu_seconds: int = 10
     memory_mb: int = 512
-    """Address space in MiB, on top of that of the warm server."""
+    """Address space in MiB, in addition to the warm server's."""
     result_bytes: int = 1 << 20
     log_bytes: int = 64 << 10
-    """Stored bytes of standard output and standard error together."""
+    """Maximum stored bytes of standard output and standard error together."""
     open_files: int = 64
     stack_mb: int = 64
     threads: int = 0
     processes: int = 0
     """Additional processes, counted with `threads`; only for evaluators that import the candidate."""
     disk_mb: int = 64
-    """Maximum size of the private folder of such an evaluator, in MiB; other evaluations write no files."""
+    """Maximum MiB in the private folder of an evaluator that imports the candidate; others write no files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ class Feature:
 
 
 class EvaluatorMode(StrEnum):
-    """Where a candidate that is imported by its evaluator runs."""
+    """Where a candidate runs if its evaluator imports it."""
 
     WHOLE = "whole"
     """Evaluator and candidate in one sandboxed process: always works, low trust."""
@@ -219,7 +219,7 @@ class EvaluatorMode(StrEnum):
 class Metric:
     """Conversion of one number returned by an evaluator to one reward component.
 
-    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft metric, one without declared bounds, is
+    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft metric (without declared bounds) is
     1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is 1 minus that value.
     """
 
@@ -244,8 +244,8 @@ class EvaluatorFolder:
     artifacts: bool = True
     """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """Metrics excluded from the mean that replaces a missing `combined_score`, where that one number ranks
-    programs as in OpenEvolve. None if reward vectors rank programs."""
+    """Metrics excluded from the mean that replaces a missing `combined_score`, if this score alone ranks
+    programs, as in OpenEvolve. None if reward vectors rank programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Problem:
     features: tuple[Feature, ...] = ()
     folder: str | None = None
     groups: tuple[tuple[int, ...], ...] = ()
-    """Groups of objectives whose mean is one component in training: each objective is in exactly one group.
+    """Each objective is in exactly one group; in training, the mean of a group is one component.
     Empty if every objective is its own component. Search and store never read it."""
     suffix: str = ".py"
     """File suffix of programs, with the dot; `/` if programs are folders (`evovpo/prompts/bundles.py`)."""
@@ -289,7 +289,7 @@ class Problem:
 
     @property
     def has_one_score(self) -> bool:
-        """True if a single number ranks programs and all other metrics are for display."""
+        """True if a single number ranks programs, and all other metrics are only displayed."""
         return self.evaluator is not None and self.evaluator.left_out is not None
 
     @property
@@ -337,7 +337,7 @@ class Prompt:
     """Sampling seed, which makes rollout i of the same prompt and policy reproducible."""
     proposals: tuple[Program, ...] = ()
     way: str = ""
-    """Name of the way to ask that chose the programs shown (`evovpo.search.ways`); empty without a choice."""
+    """Name of the way to ask (`evovpo.search.ways`) that chose the shown programs; empty if none did."""
 
     @property
     def slots(self) -> int:
@@ -359,7 +359,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling settings; stored log-probabilities are those of the distribution that they define."""
+    """Sampling settings; they define the distribution to which stored log-probabilities refer."""
 
     temperature: float = 1.0
     max_tokens: int = 256
@@ -453,7 +453,7 @@ class Evaluation:
     """Reason for a failure, of limited length; untrusted text."""
     seconds: float
     isolation: str
-    """Sandbox level of the run, for example `landlock+seccomp`."""
+    """Sandbox level of the evaluation, for example `landlock+seccomp`."""
     outputs: tuple[Json, ...] | None = None
     """Output of the program for each case, if the problem keeps outputs for prompts."""
     metrics: tuple[tuple[str, Json], ...] | None = None
@@ -468,7 +468,7 @@ class Evaluation:
 
     @property
     def passed(self) -> int:
-        """Number of components with reward 1; by example, the number of training rows passed."""
+        """Number of components with reward 1; in by-example problems, of training rows passed."""
         return sum(value >= 1.0 for value in self.rewards or ())
 
     def __post_init__(self) -> None:
@@ -479,7 +479,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """A candidate with its evaluation, or None if the slot has no program."""
+    """A candidate with its evaluation (None if the slot has no program)."""
 
     candidate: Candidate
     evaluation: Evaluation | None
@@ -530,7 +530,7 @@ class PolicyEvent:
     """An event in the life of a policy version; the latest serving event tells which version is served."""
 
     number: int | None
-    """The version number, or None for a failure before a version existed. A refused version has no row."""
+    """The version number, or None for a failure before a version existed. Refused versions are not stored."""
     kind: PolicyEventKind
     detail: str = ""
     """Reason, for display."""

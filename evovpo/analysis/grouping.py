@@ -68,7 +68,7 @@ def behavioural_groups(
     """Group D components by their variation over N answers into at most `most` (at least 3) groups.
 
     Components correlated by at least `alike` are merged if both vary enough (`FEWEST_MOVES`), others only to
-    reach `most`. Constant components stay single up to `most` components; above, those that are always 0 form
+    reach `most`. If D is at most `most`, constant components stay single; else those that are always 0 form
     a group and the other constant ones another. Members and groups are in ascending order.
     """
     count = answers_N_D.shape[1]

@@ -11,7 +11,7 @@ from evovpo.types import Evaluation, Json, Problem, Status
 COMBINED = "combined_score"
 """Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Metric that marks a failure: a text, or 0 as the only number."""
+"""Metric that reports a failure as a text, or as a 0 that is the only number."""
 _FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
@@ -62,14 +62,14 @@ def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) ->
 
 
 def score_json(name: str, score: float | None) -> dict[str, Json]:
-    """Return the score of a run as JSON, also under `combined_score` if so named; empty for None."""
+    """Return a run's score as JSON, also as `combined_score` if that is its name; empty for None."""
     if score is None:
         return {}
     return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
-    """Return the score that ranks a judged program, or `NO_SCORE`; None if its rewards rank it."""
+    """Return the score that ranks a judged program, or `NO_SCORE`; None if programs are ranked by rewards."""
     if problem.evaluator is None or problem.evaluator.left_out is None:
         return None
     if evaluation.status is not Status.OK:
@@ -93,7 +93,7 @@ def merit(problem: Problem, evaluation: Evaluation) -> float:
 def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
     """Return one line about the failure of an evaluation; empty for a valid judgement.
 
-    It failed without a score, or with a score of at most 0 and an error in the metrics or the feedback.
+    A failure has no score, or a score of at most 0 and an error in the metrics or the feedback.
     """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
     if score is not None and score > 0.0:
@@ -112,7 +112,7 @@ class Scored(NamedTuple):
     status: Status
     metrics: dict[str, Json]
     left_out: tuple[str, ...] | None = None
-    """As in its `EvaluatorFolder`."""
+    """As in `EvaluatorFolder`."""
 
     @property
     def name(self) -> str:
@@ -121,7 +121,7 @@ class Scored(NamedTuple):
 
     @property
     def combined(self) -> float | None:
-        """`combined_score`, or the mean that ranks in its place; None if it failed or has neither."""
+        """`combined_score`, or the mean used in its place; None if the candidate failed or has neither."""
         if self.status is not Status.OK:
             return None
         if self.left_out is None:

@@ -22,7 +22,7 @@ from evovpo.errors import ConfigError
 Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
-"""Number of resamples; ends of 95 % intervals then vary by about 2 % of the width between generators."""
+"""Number of resamples: other random numbers move the ends of 95 % intervals by about 2 % of the width."""
 _RANDOM_ORDERS = 2000
 _EXACT_TASKS = 14
 """Maximum number of tasks for which all 2^T sign patterns are used instead of a sample."""
@@ -122,7 +122,7 @@ def _count_at_most(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return C(n, q) / C(N, q) for n = 0..N, the probability that q draws from N are all in a given n."""
+    """Return C(n, q) / C(N, q) for n = 0..N, the probability that all q draws from N are among a given n."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
@@ -161,7 +161,7 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Tasks are resampled for both arms together, the S and R seeds of each arm separately. With one seed the
+    Tasks are resampled for both arms together, the S and R seeds of each arm separately. With one seed, the
     interval holds only for this training. Raises `ConfigError` for different numbers of tasks, for no task,
     and for infinite or NaN values.
     """

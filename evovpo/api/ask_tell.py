@@ -72,12 +72,12 @@ class Search:
         """Return the next prompt, or None when the budget is used up.
 
         If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise, as at the
-        first ask, the prompt carries programs and there is nothing to sample. Tell prompts in any order.
+        first ask, the prompt carries programs and nothing is to be sampled. Prompts may be told in any order.
         """
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources to evaluate, from the texts or carried by the prompt."""
+        """Return the sources to evaluate: those in the texts, or those that the prompt carries."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -85,7 +85,7 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Report all texts of a prompt and the rewards in [0, 1] by component of each of its `programs`.
+        """Report all texts of a prompt, and for each of its `programs` the rewards in [0, 1] by component.
 
         Rewards of None mark a failed program and count as zeros. Telling twice changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].

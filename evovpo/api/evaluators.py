@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return module source that defines the function as `evaluate`, with all names of its module it uses."""
+    """Return module source that defines the function as `evaluate`, with all module names that it uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")
@@ -52,7 +52,7 @@ def evaluator_source(function: EvaluatorFunction) -> str:
 
 
 def _collect(function: Any, found: dict[str, str]) -> None:
-    """Add the source of a function or class under its name, after the names it uses."""
+    """Add the source of a function or class under its name, after the definitions that it uses."""
     name = getattr(function, "__name__", repr(function))
     if name in found:
         return
@@ -76,7 +76,7 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add the definition of `name` with this value, which a function of `module` uses."""
+    """Add the definition of `name`, which has this value and is used in a function of `module`."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"

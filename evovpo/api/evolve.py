@@ -44,7 +44,7 @@ class Best:
     metrics: dict[str, Json]
     """Raw metrics, if the evaluator returns any."""
     entry: str = ""
-    """Name of the function it defines; empty if an OpenEvolve evaluator runs it."""
+    """Name of the function that the program defines; empty if an OpenEvolve evaluator runs the program."""
 
     def __call__(self, *arguments: Json) -> Json:
         """Call the program in the sandbox. Raises `ProblemError` if it fails or is not a function."""
@@ -118,7 +118,7 @@ def evolve(
 
     Programs are written by one of: `proposer`, called with messages and n; `model`, a model of the server at
     `base_url`; or the built-in model. `config` is a file as for `--config`, `settings` has values by name, as
-    in `{"search.islands": 2}`. `progress` shows the progress; None: on a terminal and in a notebook.
+    in `{"search.islands": 2}`. `progress` shows the progress; None shows it on a terminal and in a notebook.
 
     Raises `ConfigError` and `ProblemError` for invalid arguments, and for a `score` that raises.
     """
@@ -198,7 +198,7 @@ def evolve(
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Call `function` outside of any event loop, in a notebook in another thread, and return its result."""
+    """Call `function` outside any event loop (in a notebook: in another thread), and return its result."""
     try:
         asyncio.get_running_loop()
         is_inside = True
@@ -231,7 +231,7 @@ class FunctionProposer:
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return texts as replies with these indices. Raises `ConfigError` unless there is one text for each."""
+    """Return texts as replies with these indices. Raises `ConfigError` unless there is one text per index."""
     is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
     if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(

@@ -85,7 +85,7 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
-    Its components are the keys returned for the outputs of `seed_program`. Problems returned here never share
+    Its components are the keys that `score` returns for `seed_program`. Problems returned here never share
     evaluations. Raises `ProblemError` if `seed_program` fails on every input or the function is invalid.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))

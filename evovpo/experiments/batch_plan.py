@@ -23,7 +23,7 @@ from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
-"""Changed defaults of batches: one ask at a time makes a run repeatable, as cells run in parallel."""
+"""Defaults changed in batches: one ask at a time makes a run repeatable, and cells run in parallel anyway."""
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:

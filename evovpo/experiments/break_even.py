@@ -28,7 +28,7 @@ class ArmCosts(NamedTuple):
     cost_S_T: Array
     """Cost of each seed and problem until solved or given up."""
     solved_S_T: Array
-    """Whether each was solved, 0 to 1."""
+    """Whether each seed solved each problem, 0 to 1."""
 
 
 class BreakEven(NamedTuple):
@@ -80,7 +80,7 @@ def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tupl
 
 
 def until_solved(cost: float, evaluations: int, solved_after: int | None) -> float:
-    """Return the cost of a search until it solved its problem; the full cost if it never did."""
+    """Return the cost of a search until it solved its problem, or its full cost if it never did."""
     return cost if solved_after is None else cost * min(1.0, solved_after / max(evaluations, 1))
 
 

@@ -29,7 +29,7 @@ class CellProgress(NamedTuple):
     waits: str = ""
     """As in `Progress`."""
     cpu_seconds: float = 0.0
-    """Set when a run has ended: CPU time of process and sandbox since its start or resumption."""
+    """CPU time of process and sandbox since the run's start or resumption; set when the run has ended."""
 
 
 @dataclass(frozen=True, slots=True)

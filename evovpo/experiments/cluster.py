@@ -22,7 +22,7 @@ _BEGUN = 10
 
 @contextlib.contextmanager
 def on_cluster(executor: str | None, store_url: str | None, judging: Collection[str] = ()) -> Iterator[None]:
-    """Run the tasks of `run_all` on the cluster `ray` or `ray://HOST:PORT`, if `executor` is one.
+    """In the block, `run_all` runs its tasks on the cluster `executor`, if it is `ray` or `ray://HOST:PORT`.
 
     `judging` are the executors that local tasks use for their programs; connections to them are kept open.
     Raises `ConfigError` without Ray or if other machines cannot reach the store because it is a file, and
@@ -59,7 +59,7 @@ def _do(task: PoolTask, folder: Path, mailbox: Any) -> TaskDone | FailedTask:
 
 
 def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Like `pool._do_here`; without `jobs` limited by the cluster's cores."""
+    """Like `pool._do_here`, but without `jobs` the cluster's cores are the limit."""
     import ray
     from ray.exceptions import RayError
     from ray.util.queue import Queue

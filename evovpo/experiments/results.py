@@ -1,7 +1,7 @@
 """Figures of arms from the rows of their searches, comparisons of arms, and a verdict in sentences.
 
-A row is the result of a search as JSON, made by `run_row`: in batches from the store, in studies read from
-their export. Intervals are those of `evovpo/experiments/intervals.py`.
+A row is the result of a search as JSON, made by `run_row`; batches make it from the store, studies read it
+from their export. Intervals are those of `evovpo/experiments/intervals.py`.
 """
 
 import math
@@ -44,17 +44,17 @@ SOLVED_HELDOUT = Figure("solved on held-out rows", lambda row: bool(row["solved_
 
 
 def named(name: str) -> Figure:
-    """Return the figure of a row field, 0 for rows without the field."""
+    """Return the figure for a row field; it is 0 for rows without the field."""
     return Figure(name, lambda row: row.get(name) or 0.0)
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return the figure of a row field that has values for several k."""
+    """Return the figure for the value at `k` of a row field that has values for several k."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return the statistic of problems solved within a number of evaluations."""
+    """Return the figure for problems solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -159,7 +159,7 @@ class Comparison(NamedTuple):
     """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Figures of independent samples by name and k; empty if either arm has no samples."""
+    """Differences for independent samples, by figure name and k; empty if either arm has no samples."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:

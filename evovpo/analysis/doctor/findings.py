@@ -21,8 +21,8 @@ GROUP_SIZE = 8
 """G, completions per prompt: VPO's number for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
 COLLINEAR = 0.9
-"""Mean correlation of components from which VPO is not worth it: in the paper it still gains over GRPO at .86
-(ToolRL, +.028 best@16) and no longer at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
+"""Lowest mean correlation of components at which VPO is not worth it: in the paper, it beats GRPO at .86
+(ToolRL, +.028 best@16) but not at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
 and .12 VPO gains as little as at .86."""
 SMALLEST_HEADROOM = 0.01
 """Noise level of headroom: with 100 shared weightings, the estimated difference of two sets of three answers
@@ -31,12 +31,12 @@ RARE = 0.02
 """Share of rewarded answers up to which VPO gains nothing: in an independent replication on mazes, where 2 %
 of the routes succeeded, it was worse than a plain scalar (best@30 .155 against .210)."""
 FEWEST_SPREAD = 0.25
-"""Share of groups with spread below which most sampling is wasted: one useful group in four."""
+"""Minimum share of groups with spread, one in four: below it, most sampling is wasted."""
 FEW_ANSWERS = 30
-"""Number of different answers below which figures are rough: a correlation of 0 has an error of ±.18."""
+"""Minimum number of different answers: with fewer, a correlation of 0 has an error above ±.18."""
 UNREADABLE = 0.5
-"""Share of answers without a program from which the format should be trained first: VPO does not reward
-readable answers (the authors use no format bonus), so that chains would just lose slots."""
+"""If this share of answers has no program, the format should be trained first: VPO does not reward
+readable answers (the authors use no format bonus), so chains would only lose slots."""
 
 
 class Verdict(StrEnum):
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     """A finding in words."""
 
     allows: Verdict
-    """Best verdict that the finding allows; `WORTH` for mere information."""
+    """Best verdict that the finding allows; `WORTH` if it is only information."""
     text: str
     advice: str = ""
     """Recommended action; may be empty."""
@@ -67,7 +67,7 @@ class Advice(NamedTuple):
     rollouts: int
     """G, rollouts per prompt."""
     headroom: Headroom
-    """With these groups."""
+    """Headroom with these groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ def advise(sample: Sample, figures: Figures) -> Advice:
 
 
 def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
-    """Yield the findings, those of equal weight in order of urgency."""
+    """Yield the findings; those of equal weight come in order of urgency."""
     yield from _about_answers(sample, figures, advice)
     if len(sample.names) == 1:
         yield Finding(

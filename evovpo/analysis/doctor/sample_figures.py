@@ -16,15 +16,15 @@ class Sample(NamedTuple):
 
     names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
-    """Objectives of which each component is the mean."""
+    """For each component, the objectives of which it is the mean."""
     pools: tuple[tuple[Floats, ...], ...]
     """For each of P prompts, the rewards `[m, D]` of each chain without sandbox faults; zeros for answers
     that are unreadable or repeat an earlier one of their chain."""
     different_N_D: Floats
     answers: int
-    """Answers asked for per completion (the maximum over prompts)."""
+    """Answers requested per completion (the maximum over prompts)."""
     slots: int
-    """Answers asked for in total."""
+    """Answers requested in total."""
     unreadable: int
     """Answers without a program."""
     faulty: int
@@ -48,7 +48,7 @@ def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
 
 
 JudgedChain: TypeAlias = "tuple[Floats, Sequence[str | None]]"
-"""Rewards `[m, D]` of a chain, zeros for repeats, and keys of its answers, None for unreadable ones."""
+"""Rewards `[m, D]` of a chain (zeros for repeats) and keys of its answers (None for unreadable ones)."""
 
 
 def sample_of(
@@ -58,7 +58,7 @@ def sample_of(
     answers: int,
     faulty: int,
 ) -> Sample:
-    """Return the sample of the chains without faults of each prompt."""
+    """Return the sample made of each prompt's chains without faults."""
     different: dict[str, Floats] = {}
     slots = [key for chains in prompts for _, keys in chains for key in keys]
     for rewards, keys in (chain for chains in prompts for chain in chains):
@@ -87,14 +87,14 @@ _EPSILON = 1e-6
 
 
 class Headroom(NamedTuple):
-    """Excess of E_w max w·r, the reward of VPO, over the best mean reward in sets of answers, on average."""
+    """Mean excess of VPO's reward, E_w max w·r, over the best mean reward in a set of answers."""
 
     single: float
-    """Of chains, as VPO rewards them; if chains have one answer, of `SET_SIZE` random answers to a prompt."""
+    """In chains, as VPO rewards them; if chains have one answer, in `SET_SIZE` random answers to a prompt."""
     prompts: float
-    """Of all answers to a prompt."""
+    """In the set of all answers to a prompt."""
     best: float
-    """Of the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
+    """In the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
 
 
 def weightings(components: int) -> Floats:
@@ -111,7 +111,7 @@ def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
 
 
 def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
-    """Return about 2,000 seeded sets of up to `SET_SIZE` answers to a prompt, equally many per prompt."""
+    """Return about 2,000 random sets of up to `SET_SIZE` answers to a prompt, equally many per prompt."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -159,14 +159,14 @@ class Figures:
     correlation: float | None
     """Mean Pearson correlation of pairs of varying components; None for fewer than two."""
     mean_rewards: tuple[float, ...]
-    """Mean of each component over different answers; for rewards of 0 and 1 the pass rate."""
+    """Mean of each component over different answers; for rewards of 0 or 1, the pass rate."""
     dead: tuple[int, ...]
-    """Components above 0 in no answer."""
+    """Components that are 0 in every answer."""
     saturated: tuple[int, ...]
-    """Components below 1 in no answer."""
+    """Components that are 1 in every answer."""
     headroom: Headroom
     rewarded: float
-    """Share of answers with any reward, among all including unreadable ones."""
+    """Share of all answers, unreadable ones included, that have any reward."""
     right: float
     """Share of answers with every component at 1."""
     spread: float

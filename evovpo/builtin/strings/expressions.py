@@ -35,8 +35,8 @@ def parse_expression(text: str) -> ast.expr:
 def canonical(text: str) -> str | None:
     """Return the canonical form of an expression, or None if it is invalid or too long.
 
-    Only whitespace, quotes and redundant parentheses are normalized: equal canonical forms behave the same,
-    but not the reverse.
+    Only whitespace, quotes and redundant parentheses are normalized: equal canonical forms mean equal
+    behaviour, but equal behaviour does not mean equal canonical forms.
     """
     text = text.strip()
     if len(text) > LONGEST:
@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return the expressions with a part replaced by one of its own parts, shortest first."""
+    """Return the results of replacing a part of an expression by a part of that part, shortest first."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression of a program like those of `to_source`, or None for other programs."""
+    """Return the canonical expression of a program as `to_source` makes it, or None for any other program."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:

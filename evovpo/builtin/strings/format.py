@@ -148,7 +148,7 @@ class ExpressionFormat:
 
 
 def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:
-    """Return a parent's output for a training row; None for an error, a non-string or one not kept."""
+    """Return a parent's output for a training row; None for an error, a non-string or an output not kept."""
     if evaluation.rewards is not None and evaluation.rewards[row] >= 1.0:
         # Long outputs are not kept, but the output of a passed row is known.
         return str(problem.train[row].output)

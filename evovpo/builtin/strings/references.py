@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 class _Way(NamedTuple):
     vote: str
-    """The reference and the form of the run, counted over rows to find the common way."""
+    """The reference and the form of the run: votes are counted over rows to find the common way."""
     source: tuple[int, int]
     """Index of the argument, and of the run in it."""
     order: int
