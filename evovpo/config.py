@@ -267,7 +267,7 @@ class StoreConfig(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The store's SQLite files, existing or not, hidden from programs; empty for other databases."""
+        """The store's SQLite files, existing or not, unreadable to programs; empty for other databases."""
         scheme, separator, database = self.url.partition(":///")
         if not (separator and scheme.startswith("sqlite") and database):
             return ()

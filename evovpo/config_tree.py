@@ -213,7 +213,7 @@ class Tree(Section):
 
     @classmethod
     def _read(cls, data: Any, origin: str) -> Mapping[str, Any]:
-        """Return section -> key -> value, with lists for tuples; raises `ConfigError` with `origin`."""
+        """Return section -> key -> value; tuples are lists. Raises `ConfigError` with `origin`."""
         for fault in cls.key_faults(data, origin):
             raise ConfigError(fault)
         checked: Mapping[str, Any] = data

@@ -27,7 +27,7 @@ class ProblemError(EvovpoError, ValueError):
 
 
 class InitialProgramError(ProblemError):
-    """An evaluator that returns no score for its own initial program; `metrics` is its result."""
+    """An evaluator that returns no score for its own initial program; `metrics` is what it returns."""
 
     def __init__(self, message: str, metrics: Mapping[str, object]) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class ServerError(EvovpoError, RuntimeError):
 
 
 class BudgetError(EvovpoError, RuntimeError):
-    """A run has used up its token or money budget; it ends normally."""
+    """A run has used up its token or money budget; the run ends normally."""
 
 
 class PublishError(EvovpoError, RuntimeError):

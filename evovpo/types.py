@@ -161,7 +161,7 @@ class Limits:
     stack_mb: int = 64
     threads: int = 0
     processes: int = 0
-    """Additional processes, counted with `threads`; only for evaluators that import the candidate."""
+    """Additional processes; `threads` add to this limit. Only for evaluators that import the candidate."""
     disk_mb: int = 64
     """Maximum MiB in the private folder of an evaluator that imports the candidate; others write no files."""
 
@@ -309,7 +309,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A program that a prompt or a candidate was made from, with its role."""
+    """A program, with its role, from which a prompt or a candidate was made."""
 
     program_id: str
     role: ParentRole
@@ -537,7 +537,7 @@ class PolicyEvent:
     at: str = ""
     """ISO 8601, UTC, written by the store; for display only, never for decisions."""
     training_id: str | None = None
-    """Id of the training ended by this event, or of the version's training, which the store can look up."""
+    """Id of the training that this event ended, or else of the version's own, which the store can look up."""
 
 
 @dataclass(frozen=True, slots=True)

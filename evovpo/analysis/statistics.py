@@ -113,7 +113,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return the share of different answers among all; unreadable ones (None) only count in the latter."""
+    """Return the number of different readable answers divided by the number of answers (None: unreadable)."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 

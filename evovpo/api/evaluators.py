@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return module source that defines the function as `evaluate`, with all module names that it uses."""
+    """Return module source that defines the function as `evaluate`, and all that it uses from its module."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")

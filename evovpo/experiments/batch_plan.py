@@ -159,7 +159,7 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
-    """Yield differences between a stored run and a cell, except number and place of parallel programs."""
+    """Yield differences between a stored run and a cell, ignoring where and how many programs run at once."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)

@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 
 class UnlockedProblems(NamedTuple):
-    """Problems that one arm solves with some seed and another with none; both arms have as many seeds."""
+    """Problems that one arm solves with some seed and another with none of equally many seeds."""
 
     problems: tuple[str, ...]
     interval: Interval
@@ -62,7 +62,7 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
     """Return the problems that an arm solves with some seed and another with none.
 
     Both arms use the same number of seeds, their first ones. The interval resamples problems and each arm's
-    seeds with replacement; these have fewer distinct seeds, so rarely solved problems lower the interval.
+    seeds with replacement; resamples have fewer distinct seeds, so rarely solved problems lower the interval.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0

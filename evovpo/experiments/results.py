@@ -54,7 +54,7 @@ def by_k(name: str, k: int) -> Figure:
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return the figure for problems solved within a number of evaluations."""
+    """Return the figure for whether a problem is solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -144,7 +144,7 @@ class ArmRows:
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Return the cached value of a key, so that tables, pictures and JSON show the same figures."""
+        """Return the cached value of a key, so that tables, pictures and JSON have the same figures."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])

@@ -40,7 +40,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def several(value: Any) -> tuple[Any, ...]:
-    """Return a number or a list of different numbers as a tuple. Raises `ValueError`."""
+    """Return a number, or a list of different numbers, as a tuple. Raises `ValueError`."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if any(values.count(one) > 1 for one in values):
         raise ValueError(f"{value!r:.80} names a number twice; name each once")
@@ -142,7 +142,7 @@ class PartReader:
             self.add(f"{what}: {name!r} is there twice; rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the folders of the listed problems and suites, relative to the file or bundled."""
+        """Return the folders of the listed problems and suites, which are bundled or relative to the file."""
         value = data.get("problems")
         if not (isinstance(value, list) and value and all(isinstance(entry, str) for entry in value)):
             self.add(f"problems: expected a list of problems and suites, found {value!r:.80}")

@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return the report on the initial program of an OpenEvolve project, evaluated if it was not before."""
+    """Return the report on an OpenEvolve project's initial program, evaluating it unless that was done."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

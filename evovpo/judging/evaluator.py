@@ -51,11 +51,11 @@ class Scorer(NamedTuple):
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Any]], object]
-    """Maps the outputs, one for each case, to rewards by objective name, or to a pair of those and a text
-    about the outputs for prompts and reports; unchecked."""
+    """Maps the outputs, one per case, to rewards by objective name, or to a pair (rewards, text); the text
+    describes the outputs, for prompts and reports. The result is unchecked."""
     per_case: bool = False
-    """True (`per_case = True` in the file) if a case that raises has the output None and the run continues;
-    else an exception ends the run with zero rewards."""
+    """True (`per_case = True` in the file) if a case that raises gets the output None and the next case runs;
+    False if an exception ends the evaluation with zero rewards."""
     failed: Callable[[str], object] = lambda error: None
     """Maps the error of a case that raised to its output."""
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
@@ -64,7 +64,7 @@ class Scorer(NamedTuple):
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return the rewards that `score` gives a run, unchecked, and its text; raises `ProblemError`."""
+        """Return the unchecked rewards and the text of `score` for a result; raises `ProblemError`."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -88,7 +88,7 @@ class Scorer(NamedTuple):
 
 
 class Evaluator:
-    """Evaluates programs on one problem, with `scorer` or its folder's (`ProblemError`); thread-safe."""
+    """Evaluates programs on one problem, with `scorer` or a loaded one (`load_scorer`); thread-safe."""
 
     def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
@@ -211,7 +211,7 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
 def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Yield a started evaluator for `problem`, and end its processes afterwards.
 
-    Raises `ProblemError` if it cannot be loaded, `SandboxError` below the minimum level.
+    Raises `ProblemError` if the problem cannot be loaded, `SandboxError` below the minimum level.
     """
     if problem.evaluator is not None:
         from evovpo.problem.openevolve.evaluator import open_openevolve

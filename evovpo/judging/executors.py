@@ -16,7 +16,7 @@ from evovpo.types import Problem
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Yield the judge chosen by `sandbox.executor`; raises as `open_evaluator` and `connected`.
 
-    A `scorer`, a function of this process, needs the executor `local`; any other raises `ConfigError`.
+    With a `scorer`, a function of this process, any executor but `local` raises `ConfigError`.
     """
     executor = config.sandbox.executor
     if executor == "local":

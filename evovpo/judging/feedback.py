@@ -24,7 +24,7 @@ class ModelJudge:
     """A judge that adds scores by the models in `evaluator.judges`; thread-safe.
 
     As OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): weighted means become metrics `llm_NAME` and
-    `llm_average`, and `combined_score` becomes 0.7 of itself plus 0.3 of their mean. A model that fails, or
+    `llm_average`, and 0.3 of their mean is added to 0.7 of `combined_score`. A model that fails, or
     answers without a JSON object, is skipped with a warning.
     """
 

@@ -64,7 +64,7 @@ def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
 class Measure:
     """The evaluated answers of one policy to one task: C chains of m answers, D components.
 
-    If k exceeds the number of answers, a statistic at k uses all of them.
+    A statistic at k uses all answers if there are fewer than k.
     """
 
     rewards_C_m_D: Array

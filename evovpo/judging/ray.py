@@ -34,11 +34,11 @@ class RayJob(NamedTuple):
 
     problem: Problem
     config: Config
-    """Settings that evaluation depends on, all others at their defaults, so that runs share evaluators."""
+    """Settings that evaluations depend on; the others have defaults, so that runs share evaluators."""
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
-"""Evaluators that a Ray process keeps open, because tasks of several runs alternate; the latest used last."""
+"""Evaluators that a Ray process keeps open, as tasks of several runs alternate; most recently used last."""
 
 
 def held_judge(job: RayJob) -> Judge:

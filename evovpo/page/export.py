@@ -14,14 +14,14 @@ from evovpo.page.read_api import MOST_ROWS, Record
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
-"""Maximum size of the packed answers in a file; further program details are left out."""
+"""Maximum bytes of packed answers in a file; program details beyond it are left out."""
 _PROGRAMS_A_PART = 50
 
 
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
-    """Return the page of a run as one document, and the numbers of programs with details and of all programs.
+    """Return a run's page as one document, the number of its programs with details, and that of all programs.
 
-    Details of the best lineage come first, then of other programs while they fit.
+    Details of programs in the best lineage come first, then those of others, as far as they fit.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
@@ -42,7 +42,7 @@ def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
 
 
 def packed(answers: dict[str, Record]) -> str:
-    """Pack API answers by path into text for `document`."""
+    """Pack API answers, given by path, into a text for `document`."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 

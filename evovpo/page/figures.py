@@ -28,7 +28,7 @@ class Point(NamedTuple):
     evaluations: int
     tokens: int
     seconds: float
-    """Total of sampling and sandbox."""
+    """Total time of sampling and sandbox."""
     best: float
     mean: float | None
     """Mean over the latest judged programs."""
@@ -95,12 +95,12 @@ class RunFigures:
         self.line_of: dict[str, ProgramLine] = {}
         self.best_score: ProgramLine | None = None
         self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
-        """By component, in order of rising value."""
+        """Milestones of each component, in order of rising value."""
         self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
         self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.rises: list[int] = []
-        """Indices in `points` at which the best rises."""
+        """Indices in `points` at which the best value rises."""
         self._latest: deque[float] = deque(maxlen=_RUNNING_MEAN_PROGRAMS)
         self._orders: dict[str, list[ProgramLine]] = {}
         self._ordering = threading.Lock()
@@ -137,7 +137,7 @@ class RunFigures:
                 return
 
     def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
-        """Return the programs sorted by a key; the order is cached under the key's name."""
+        """Return the programs sorted by `key`; the order is cached as `name`."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
             new = self.lines[len(order) :]

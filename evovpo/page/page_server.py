@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is closed if its client times out, or is the slowest when there are too many."""
+    """A connection, closed if its client times out or, with too many connections, if it is the slowest."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -116,7 +116,7 @@ def application(source: Source, token: str | None = None, report: LiveReport | N
     """Return the web application of a store and, if given, the report of a batch or a study.
 
     A token must be part of every request: as a bearer token, or as `?token=` once, which sets a cookie.
-    Without a token, only requests to localhost by name are answered, which prevents DNS rebinding.
+    Without a token, only requests addressed to localhost are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
         **_READ_API,

@@ -19,7 +19,7 @@ _MOST_CACHED_PROGRAMS = 400_000
 
 
 class Source:
-    """A store and cached figures of its runs; thread-safe; to be closed at the end."""
+    """A store with cached figures of its runs; thread-safe; close it at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
         """Open nothing yet. Raises StoreError if `url` is not a database URL."""

@@ -61,7 +61,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all figures of a run: those in the list, curves, components, islands and failures."""
+    """Return all figures of a run: those of the runs list, curves, components, islands and failures."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -124,7 +124,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return the answers of a model by slot with their status; `more` is True if further answers follow."""
+    """Return the model's answers of a run by slot, with status; `more` is True if further answers follow."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -153,7 +153,7 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
     """Return a program as first proposed in a run: source, judgement, prompt, completion and tokens.
 
-    The default run is one of up to 20 `runs` that proposed it. A run that did not gets the source alone.
+    By default it is one of up to 20 `runs` that proposed it. A run that did not gets only the source.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -280,7 +280,7 @@ def _config(config_json: str) -> Config | None:
 
 
 def _counts(counts: Mapping[Any, int]) -> list[Record]:
-    """Return counts, highest first; names from the store are values, not keys."""
+    """Return counts, highest first; names from the store become values, never keys."""
     return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 

@@ -1,4 +1,4 @@
-"""EVOLVE-BLOCK markers, which enclose the lines of a program that may change; without markers all may.
+"""EVOLVE-BLOCK markers, which enclose the lines of a program that may change; without markers, any may.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
 `EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end without a start and a start within a block are not
@@ -43,9 +43,9 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new` with the lines outside of blocks copied from `old`, where they may differ in whitespace.
+    """Return `new` with the lines outside of blocks copied from `old`; they may differ only in whitespace.
 
-    Raises `AnswerError` for any other difference there, and for missing or additional markers.
+    Raises `AnswerError` if they differ in anything else, or if markers are missing or additional.
     """
     wanted = layout(old)
     if wanted is None:

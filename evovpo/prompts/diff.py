@@ -1,7 +1,7 @@
 """Parses the SEARCH/REPLACE edits of an answer and applies all of them or none to the original program.
 
 The SEARCH text is matched exactly, then without trailing whitespace, then without common indentation. The
-first of these with a match decides: a single match is edited, several are an error.
+first of these ways that has a match decides: a single match is edited, several are an error.
 """
 
 import difflib
@@ -19,12 +19,12 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Maximum lines of an edit that are tried as its divider."""
+"""Maximum number of lines in an edit that are tried as its divider."""
 _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """One edit; with several lines that look like its divider, it has several readings."""
+    """One edit; if several of its lines look like the divider, it has several readings."""
 
     number: int
     """From 1, for error messages."""

@@ -22,7 +22,7 @@ _CUT = "the token limit cut the reply off within its code block"
 def read_rewrite(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program in the code blocks of an answer, a new version of `base` if given.
+    """Return the program in the code blocks of an answer: a new version of `base`, if that is given.
 
     `is_cut` means that the token limit ended the answer, `has_blocks` that EVOLVE-BLOCKs are enforced. Raises
     `AnswerError` or `BundleError`.
@@ -56,7 +56,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Apply the edits of an answer to `base` and return the program; without edits like `read_rewrite`."""
+    """Apply the edits of an answer to `base` and return the program; without edits, do as `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):

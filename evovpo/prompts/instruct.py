@@ -41,7 +41,7 @@ class _InstructFormat:
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return a system and a user message from the templates of the request's kind.
 
-        Without a parent, the first starting program is shown if the format needs one to write or edit.
+        Without a parent, the first starting program is shown if the format needs it for writing or editing.
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
@@ -156,7 +156,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """Whole programs, each in a code block; for folder programs the changed files."""
+    """Whole programs, each in a code block; of folder programs, only the changed files."""
 
     _form = "rewrite"
 

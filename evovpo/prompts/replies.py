@@ -45,7 +45,7 @@ def delimiter(number: int) -> str:
 
 
 def without_reasoning(text: str) -> str:
-    """Return a completion without its leading `<think>` part; nothing remains if that is not closed."""
+    """Return a completion without its leading `<think>` part; nothing remains if the part is not closed."""
     return _REASONING.sub("", text)
 
 
@@ -150,7 +150,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _is_unclosed(following: list[str], fence: str) -> bool:
-    """Return whether the next fence opens another block, which means that the current one is unclosed."""
+    """Return whether the next fence opens another block, so that the current block is unclosed."""
     for line in following:
         if _closes(line, fence):
             return False

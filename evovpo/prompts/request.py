@@ -34,7 +34,7 @@ class ShownProgram:
     program: Program
     evaluation: Evaluation
     changes: tuple[Change, ...] = ()
-    """The latest changes with a description that led to it, oldest first."""
+    """The latest described changes that led to the program, oldest first."""
 
 
 class Attempt(NamedTuple):
@@ -69,7 +69,7 @@ class Answer(NamedTuple):
     program: Program | None
     token_span: tuple[int, int] | None
     reason: str = ""
-    """Why there is no program, or empty if the format gives no reason."""
+    """Why there is no program; empty if the format gives no reason."""
 
 
 class PromptFormat(Protocol):
@@ -89,7 +89,7 @@ class PromptFormat(Protocol):
         """Return the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """Return whether a prompt can show this program in this role; the search shows no others."""
+        """Return whether a prompt can show this program in this role; the search shows only such programs."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
         """Return a completion that `answers` parses as these programs, for training."""

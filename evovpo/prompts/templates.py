@@ -1,6 +1,6 @@
 """Prompt templates: text files with placeholders; files in a folder of the user override them.
 
-A placeholder is a known name in braces, `{statement}`; `{{statement}}` stands for the literal text
+A placeholder is a known name in braces, as `{statement}`; `{{statement}}` stands for the literal text
 `{statement}`, and all other braces are plain text. Inserted texts are not searched for placeholders. A
 paragraph (lines between blank lines) is left out if it has placeholders and all of them are empty.
 """

@@ -26,7 +26,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """Shows the progress of a batch with already `stored` runs; pass each message to `take`."""
+    """Shows the progress of a batch, starting from its `stored` runs; pass each message to `take`."""
 
     unit = "evaluations"
 

@@ -38,7 +38,7 @@ class DoctorReport(NamedTuple):
     """A diagnosis and the source of its sample."""
 
     problem: Problem
-    """With its present grouping."""
+    """The problem with its present grouping."""
     run: Run
     diagnosis: Diagnosis
     is_new: bool = False
@@ -102,7 +102,7 @@ def examine_problem(
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
-    """Return the report on a run, or None if none of its complete groups holds a program."""
+    """Return the report on a run, or None if no complete group holds a program."""
     sample = take_sample(problem, store.groups(run.id))
     return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
 

@@ -56,7 +56,7 @@ def write_arms(
 ) -> None:
     """Write one panel per arm: its difference from the reference arm against k, with paired 95 % intervals.
 
-    The other arms are grey. A filled mark is a difference whose interval excludes zero.
+    The other arms are grey. A filled mark means that the difference's interval excludes zero.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
@@ -217,7 +217,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure atomically in 128 colours; `ConfigError` suggests what to give `instead`."""
+    """Write a matplotlib figure atomically in 128 colours; a `ConfigError` advises to give `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:

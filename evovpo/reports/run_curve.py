@@ -30,9 +30,9 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or its one score.
+    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or its single score.
 
-    For problems by example both are equal and drawn once. Raises `ConfigError`.
+    In by-example problems the first two are equal and drawn once. Raises `ConfigError`.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

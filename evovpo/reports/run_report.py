@@ -39,7 +39,7 @@ def nothing_judged(
 ) -> str:
     """Return why none of a run's candidates was judged; empty if some were or none was proposed.
 
-    With `scores`, also why all of them failed; `feedback_of` returns the evaluator's feedback on a program.
+    With `scores`, also return why all failed; `feedback_of` returns the evaluator's feedback on a program.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:

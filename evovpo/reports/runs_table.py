@@ -109,7 +109,7 @@ def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableTyp
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return a program and its ancestors; `made from` refers to row numbers."""
+    """Return a table of a program and its ancestors; its column `made from` holds row numbers."""
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
@@ -232,7 +232,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return the content of `check_view` as JSON; `initial` holds raw metrics, else rewards."""
+    """Return what `check_view` shows as JSON; `initial` holds raw metrics if there are any, else rewards."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics

@@ -104,7 +104,7 @@ def folded(header: RenderableType = "", **settings: Any) -> Column:
 
 
 def shortened(table: Table, hidden: int) -> RenderableType:
-    """Return a table with the number of hidden rows, if any, below it."""
+    """Return a table, with the number of hidden rows below it if there are any."""
     return Group(table, Text(f"   ... and {hidden} more", style="dim")) if hidden > 0 else table
 
 

@@ -64,7 +64,7 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
     """Return the settings of a new run, with style `auto` replaced by the style for its server.
 
-    It is the built-in model's style if the server offers a model of that family and the problem fits, else
+    This is the built-in model's style if the server has a model of that family and the problem fits, else
     a style for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
@@ -186,7 +186,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from, and for `served` a function that returns the current one."""
+    """Return the version to sample from, and for `served` a function that returns the version served now."""
     if policy == "start":
         return start, None
     if store is None:

@@ -30,9 +30,9 @@ _ASKS_AT_ONCE = 64
 _SAME_FAULTS = 20
 """Consecutive programs with the same fault after which the run stops, because the evaluator is to blame."""
 _MOST_UNREAD = 100
-"""Consecutive answers of a server without a program after which the run stops."""
+"""Number of consecutive server answers without a program after which the run stops."""
 _PATIENCE_SECONDS = 0.05
-"""Maximum wait of the next ask for the judgement of a group that arrived."""
+"""Maximum time that the next ask waits until an arrived group is judged."""
 
 
 class Progress(NamedTuple):
@@ -83,7 +83,7 @@ class Driver:
     _faults: list[str] = field(default_factory=list)
     """The latest consecutive equal faults."""
     _unread: int = 0
-    """The latest consecutive answers without a program."""
+    """Number of latest consecutive answers without a program."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
     """Groups being judged, in order of arrival."""
 
@@ -134,7 +134,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Request the missing replies of groups that a killed process left half told."""
+        """Request the missing replies of groups that were partly told when a process was killed."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -178,7 +178,7 @@ class Driver:
         return len(self._waiting) < most and len(arrived) < most
 
     async def _wait(self) -> None:
-        """Wait for a reply or a judgement, or until the patience with the first group ends."""
+        """Wait for a reply or a judgement, at most until the patience with the first group ends."""
         patience = self._arrived[0].patience() if self._arrived else 0.0
         try:
             async with asyncio.timeout(patience or _QUIET_SECONDS):

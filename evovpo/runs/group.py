@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """The answers of each rollout."""
     fresh: dict[str, Evaluation]
     ran: set[str]
-    """New programs run for this group, not for another group at the same time."""
+    """New programs that were run for this group rather than for another group at the same time."""
 
 
 @dataclass
@@ -75,7 +75,7 @@ class GroupJudge:
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
     ) -> tuple[list[list[Answer]], dict[str, Program]]:
-        """Return the answers of a group, and its programs to evaluate."""
+        """Return the answers of a group, and those of its programs that are to be evaluated."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
         new = (one for one in programs if self.search.evaluation(one.id) is None)
@@ -101,7 +101,7 @@ class GroupJudge:
     ) -> Tell:
         """Return the tell of one reply; `before` has the group's new programs in earlier replies.
 
-        A program is a duplicate from its second occurrence on, and attributed to the first reply with it.
+        A program belongs to the first reply that has it; all later occurrences are duplicates.
         """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id
@@ -153,7 +153,7 @@ class GroupJudge:
 
 
 def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
-    """Return the answers in one reply, or of a ticket that carries its programs."""
+    """Return the answers in one reply, or those of a ticket that carries its programs."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.programs.get(prompt.parent_id or "")

@@ -45,7 +45,7 @@ class RebuiltRun(NamedTuple):
     events: int
     """Number of asks and tells compared."""
     is_older: bool = False
-    """True if an earlier version made the latest part, whose asks cannot be recomputed."""
+    """True if the latest part was made by an earlier version, so that its asks cannot be recomputed."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
@@ -61,7 +61,7 @@ def search_seed(problem: Problem, seed: int) -> int:
 
 
 def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltRun:
-    """Return a stored run with its search as of the last tell, as in `replay`."""
+    """Return a stored run with its search rebuilt up to the last tell; `reads_again` as in `replay`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
@@ -121,7 +121,7 @@ def replay(
 ) -> int:
     """Apply stored asks, tells and later parts to a search; return the number of asks and tells.
 
-    Every ask is recomputed and must equal the stored one, except the first `older_asks`, of an earlier
+    Every ask is recomputed and must equal the stored one, except the first `older_asks`, made by an earlier
     version. With `reads_again` every completion is parsed again and must give the stored candidates. Raises
     `ReplayError` at the first difference or at a tell that does not fit.
     """
@@ -176,7 +176,7 @@ def _is_older(part: RunPart) -> bool:
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
     """Return the expected `_READ` fields of a reply's candidates, parsed again just before it is told.
 
-    A reason is left out where none is stored, because earlier versions stored none.
+    A reason is left out if none is stored, as in earlier versions.
     """
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))

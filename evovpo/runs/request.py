@@ -38,7 +38,7 @@ class RunRequest:
     """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
     remarks: tuple[str, ...] = ()
-    """Warnings about the problem, or how the rows of a table were used."""
+    """Warnings about the problem, or remarks on how the rows of a table were used."""
 
 
 def open_request(
@@ -118,7 +118,7 @@ def next_part(
 ) -> tuple[Config, RunPart | None]:
     """Change the settings of a search by `section.key`; return all settings and the new part, to be stored.
 
-    The part is None if the search is over under the new settings too. Raises `ConfigError` for a setting
+    The part is None if the search stays over with the new settings. Raises `ConfigError` for a setting
     that cannot change within a run, or if the budget is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")

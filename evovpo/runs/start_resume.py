@@ -132,7 +132,7 @@ def start_or_resume(
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
-    """Lock a run, unless its store is in memory and so has one process only."""
+    """Lock a run, unless its store is in memory and thus has only one process."""
     if store.file is None and store.name.startswith("sqlite"):
         return contextlib.nullcontext()
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
@@ -216,7 +216,7 @@ async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Lock a run of the store with this name for this process, on this machine.
+    """Lock a run for this process against others on this machine; `store` is the store's name.
 
     Raises `RunHeldError` if another process of this user has the lock.
     """

@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     solved: bool
     """The same as `solved_train`."""
     best_mean_reward: float
-    """Of the program `best_mean_program_id`, which may differ from `program`."""
+    """Mean reward of the program `best_mean_program_id`, which may differ from `program`."""
     train_passed: int
     """Rows or objectives passed by the program with the best mean reward, out of `train_total`."""
     train_total: int
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if that program also passes every held-out row; `None` without such rows."""
+        """True if the best program also passes every held-out row; `None` without such rows."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
@@ -128,7 +128,7 @@ class RunView:
     evaluation: Evaluation | None
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
-    """Raw metrics of each program, in order, if the evaluator returns any."""
+    """Raw metrics of each program in order; empty if the evaluator returns none."""
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:

@@ -18,7 +18,7 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Maximum members that a new program is tried with, nearly all of the front."""
+"""Maximum number of members tried as partners of a new program: nearly the whole front."""
 _PROPOSED = 8
 """Maximum joins in one ticket."""
 _SHARE = 0.1
@@ -26,7 +26,7 @@ _SHARE = 0.1
 _LONE_ROWS_AFTER = 0.5
 """Share of the budget after which a join may single out one row."""
 _WAITING = 256
-"""Maximum waiting joins; the worst beyond it are forgotten."""
+"""Maximum number of waiting joins; if there are more, the worst are forgotten."""
 
 
 class JoinLanguage(NamedTuple):
@@ -39,11 +39,11 @@ class JoinLanguage(NamedTuple):
     join: Callable[[str, str, str], Program | None]
     """(source, condition, source of the other side) -> the joined program, or None if impossible."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
-    """Source -> shorter programs, each with a part replaced by a part of that part."""
+    """Source -> shorter programs, each made by replacing a part by a part of that part."""
 
 
 class Join(NamedTuple):
-    """A program joined from two, with the number of rows it will pass."""
+    """A program joined from two programs, with the number of rows that it will pass."""
 
     program: Program
     parents: tuple[Parent, Parent]
@@ -59,8 +59,8 @@ def find_joins(
 ) -> list[Join]:
     """Return up to `limit` joins of `new` with `others`, best first.
 
-    Each passes more rows than either side and more than `above`. Order: more rows passed, then at least two
-    rows on the smaller side, then shorter source.
+    Each passes more rows than either side, and more than `above` rows. Order: more rows passed, at least two
+    rows on the smaller side, shorter source.
     """
     if not others:
         return []
@@ -120,7 +120,7 @@ class Joins:
 
     @property
     def unspent(self) -> int:
-        """Candidates of the budget that are left for joins."""
+        """Number of candidates in the budget that are left for joins."""
         config = self._standing.config
         share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
@@ -130,7 +130,7 @@ class Joins:
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
-        """Queue the joins of a new member with `elites` that would pass more rows than the best program."""
+        """Queue those joins of a new member with `elites` that would pass more rows than the best program."""
         language = self._language_in_use
         if language is None:
             return

@@ -16,7 +16,7 @@ class JudgedPrograms(Mapping[str, ShownProgram]):
     """Programs with their evaluations, in the order of `add`.
 
     They are packed as JSON, which is lossless: a program is text, and an evaluation consists of JSON values.
-    Packing takes a third of the memory of the records, and none of the garbage collector's time.
+    Packed, they take a third of the memory of the records, and none of the garbage collector's time.
     """
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 _FADES = 0.99
 """Discount of past replies per new reply."""
 _AT_FIRST = 0.02
-"""Prior gain per reply: a new best in every 50th."""
+"""Prior gain per reply: one new best program in 50 replies."""
 _REPLIES = 15.0
 """Weight of the prior, in replies."""
 _LEAST = 0.003

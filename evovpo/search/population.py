@@ -1,7 +1,7 @@
 """Judged programs, the islands that keep them by rank, and the cells of MAP-Elites.
 
 The programs of an island have different rewards. A new program replaces one with equal rewards, so that a
-search drifts across plateaus, unless all rewards are zero. The final answer is chosen apart from this, by
+search drifts across plateaus, unless all rewards are zero. The final answer is chosen separately, by
 `Standing.best`.
 """
 
@@ -20,10 +20,10 @@ from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 WEIGHT_STEP = 0.02
-"""Weight added per ask to a component with reward 0 for the specialist; initial weights are 1."""
+"""Weight that `weigh` adds to a component in which the specialist has reward 0; initial weights are 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Gain of a new best in one component or of a new cell; a new best by rank has gain 1."""
+"""Gain of a new best in one component, or of the first program in a cell; a new best by rank has 1."""
 DRIFT_GAIN = 0.05
 """Gain of a program equal to the best one: a step across a plateau."""
 
@@ -60,7 +60,7 @@ class Member:
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs by mean reward, best first; ties are broken by length, shorter first, then by age."""
+    """Return programs by mean reward, best first; of equals, the shorter comes first, then the older."""
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
@@ -177,7 +177,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked (then oldest) member that is not best in any component, else of all."""
+        """Return the lowest-ranked (then oldest) of members that are best in no component, else of all."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -231,7 +231,7 @@ class Population:
         self._problem = problem
         self._born = 0
         self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
-        """Shared reward vectors, to save memory: most of a million programs by example share theirs."""
+        """Shared reward vectors, to save memory: most of a million by-example programs have equal ones."""
 
     @property
     def elites(self) -> dict[str, Member]:

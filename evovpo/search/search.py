@@ -33,7 +33,7 @@ from evovpo.types import (
 
 _MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
 BEFORE_FEEDBACK = 8
-"""Divisor of the budget: asks before the first reply may use this part of it."""
+"""Before the first reply, asks may use at most the budget divided by this number."""
 
 
 class SearchState(Standing):
@@ -91,7 +91,7 @@ class SearchState(Standing):
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Continue with other settings (except `runs.request.FIXED` ones), and restart the patience."""
+        """Continue with other settings (except `runs.request.FIXED`), and count `patience` from here."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
@@ -107,7 +107,7 @@ class SearchState(Standing):
         The first ticket carries the problem's starting programs, and some later ones carry joins: programs to
         evaluate directly, told in one reply without a rollout. All other tickets are for a model: each of the
         `prompt.rollouts` completions of `prompt.messages` is told as a separate reply with `prompt.answers`
-        candidates. Do not call it while `is_ready` is false.
+        candidates. Do not call `ask` while `is_ready` is false.
         """
         rng = self._generator()
         if not self.tickets:
@@ -153,7 +153,7 @@ class SearchState(Standing):
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return the random generator of the next ask, or of a further stream of it."""
+        """Return the random generator of the next ask, or of another `stream` of this ask."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:

@@ -10,7 +10,7 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """The results told to a search so far: the base of `SearchState`, and the part that strategies see."""
+    """The results told to a search so far: the base class of `SearchState`, and all that strategies see."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -22,7 +22,7 @@ class Standing:
         self.joined = 0
         """Joins among the proposed candidates."""
         self.best: ShownProgram | None = None
-        """The program with most merit, then most passed, shortest, first; None before the first tell."""
+        """The program with most merit; ties: most passed, shortest, first. None before the first tell."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format

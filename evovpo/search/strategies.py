@@ -17,7 +17,7 @@ from evovpo.types import Prompt, PromptKind
 EXPLORE_AXES = 0.2
 """Initial share of `explore`, before normalization, if the problem declares axes."""
 LEAST_OF_AXES = 0.25
-"""Minimum share of `explore` in that case, so that the cells are filled."""
+"""Minimum share of `explore` if the problem declares axes, so that the cells are filled."""
 _MIGRATION = 1
 """Random stream (`Chance`) of migration."""
 
@@ -27,19 +27,19 @@ class Reply(NamedTuple):
 
     prompt: Prompt
     members: Sequence[Member]
-    """Its new programs that ran; failing programs too if they are starting programs."""
+    """New programs that ran, and starting programs even if they failed."""
     gain: float
-    """Largest gain of its programs (`Population.gain`)."""
+    """Largest gain of the reply's programs (`Population.gain`)."""
 
 
 Chance = Callable[[int], np.random.Generator]
-"""Number of a stream -> its random generator for this ask, for decisions that only some asks make."""
+"""Number of a stream -> its random generator in this ask, for decisions made in some asks only."""
 
 
 class Strategy:
     """Chooses the content of each prompt.
 
-    `plan` is called once for every such ask, `observe` for every reply. The state of a strategy
+    `plan` is called once for each of these prompts, `observe` for every reply. The state of a strategy
     may depend only on the order of these calls and on the given generators, so that replay rebuilds it.
     """
 
@@ -108,7 +108,7 @@ class Islands(Strategy):
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
-        """Copy some members of every island, drawn by rank, to the next island in the ring."""
+        """Copy some members of every island, drawn by rank, to the next island in a ring."""
         islands, rate = self.population.islands, self.standing.config.migration_rate
         moving: list[list[Member]] = []
         for island in islands:

@@ -1,4 +1,4 @@
-"""Ways to ask: functions that choose the programs in a prompt and its task.
+"""Ways to ask: functions that choose the task of a prompt and the programs in it.
 
 A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies.py`
 chooses the way of each ask; `learned_shares.py` learns from the gains.
@@ -49,7 +49,7 @@ class View:
 
 
 def expand(member: Member | None, island: int = 0) -> Plan:
-    """Return the plan to improve a program, or (None) to write one from the problem alone."""
+    """Return the plan to improve `member` or, if that is None, to write a program from the problem alone."""
     if member is None:
         return Plan(island=island)
     return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),), island=island)
@@ -68,7 +68,7 @@ def specialist(view: View, rng: np.random.Generator) -> Plan | None:
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
     """Improve the best program of the least explored cell, the newest among equals.
 
-    Without declared axes: a member of the island, chosen by lexicase for several components, else by rank.
+    Without declared axes: a member of the island, by lexicase if there are several components, else by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -81,7 +81,7 @@ def explore(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def combine(view: View, rng: np.random.Generator) -> Plan | None:
-    """Combine the best program with a program of the current island that does better in some components."""
+    """Combine the best program with a program of the current island that beats it in some components."""
     leader = view.population.leader
     others = [] if leader is None else [one for one in view.island.members if one.rewards != leader.rewards]
     if leader is None or not others:
@@ -95,13 +95,13 @@ def combine(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def repair(view: View, rng: np.random.Generator) -> Plan | None:
-    """Repair the newest failing program of the island, each at most twice."""
+    """Repair the newest failing program of the island; each program is repaired at most twice."""
     failing = view.failures.take(view.island.index)
     return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=view.island.index)
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Write a program from the problem alone; by example sometimes only for rows that a good program fails.
+    """Write a program from the problem alone, sometimes with only the examples that a good program fails.
 
     Problems with an evaluator of their own improve a starting program instead.
     """

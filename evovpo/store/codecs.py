@@ -1,4 +1,4 @@
-"""Encodes records and values without a portable SQL type in columns, and decodes them exactly."""
+"""Encodes records, and values that have no portable SQL type, for columns, and decodes them exactly."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_i
 
 T = TypeVar("T")
 _ESCAPE = "\ue000"
-"""Escape character, of Unicode's private use area; escaped itself where it occurs in a text."""
+"""Escape character, from Unicode's private use area; where a text contains it, it is escaped too."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)

@@ -18,7 +18,7 @@ _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: 
 """Tables with an autoincrement key -> the owner column. Key values differ between stores, so a row is
 identified by its position among the rows with the same owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
-"""Columns that identify equal rows, if not all columns: a problem's body contains its folder path, and an
+"""Columns that make two rows equal, if others may differ: a problem's body contains its folder path, and an
 evaluation its duration."""
 
 

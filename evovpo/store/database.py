@@ -185,7 +185,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`, retried on conflicts, lost connections and, if `waits`, no answer."""
+        """Return the result of `work`, retried on conflict, lost connection or, if `waits`, no answer."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):

@@ -57,7 +57,7 @@ class History(Database):
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
         """Yield the groups of a run in the order their last rollout was judged.
 
-        With `after`, a prompt id, only the groups completed after that one. In `rewards_G_M_D` a chain has
+        With `after`, a prompt id, only groups completed after that prompt's. In `rewards_G_M_D` a chain has
         at least one row per answer its prompt asked for; the row of a missing, unparsed, rejected, failed or
         (within its chain) repeated answer is zero. `valid_G` is False for a chain with a sandbox fault.
         """
@@ -77,7 +77,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return *the* evaluations on a problem version by program id: one program's, or all except `but`."""
+        """Return a problem version's shared evaluations by program id: one program's, or all except `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -132,7 +132,7 @@ class History(Database):
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return the rows of a run in the table of column `number`, page by page."""
+        """Return a run's rows in the table that has the column `number`, page by page."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 

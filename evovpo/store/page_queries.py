@@ -92,7 +92,7 @@ class Browsing(Database):
     ) -> list[dict[str, Any]]:
         """Return the slots of a run in order, all or with one parse status, without starting programs.
 
-        `position` is the tell's, from 0; `text` is cut to `characters`, and its full length is returned too.
+        `position` is that of the tell, from 0; `text` is cut to `characters`; its full length is added.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:

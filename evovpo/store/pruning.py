@@ -63,7 +63,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
             found.append((table, table.c[owner].in_(of_run[owner])))
 
     def only_there(column: sa.Column[Any], *others: sa.Select[Any]) -> list[list[str]]:
-        """Return the ids in a column that only these runs have, in pages."""
+        """Return, in pages, the ids in a column that occur in these runs only."""
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))
@@ -83,7 +83,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Temporarily index foreign keys without an index, which the database searches for every deleted row."""
+    """Temporarily index foreign keys that lack an index: each deleted row makes the database search them."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

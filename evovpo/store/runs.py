@@ -93,7 +93,7 @@ class Runs(Database):
         heldout: tuple[int, int] | None = None,
         part: RunPart | None = None,
     ) -> None:
-        """Append a status of a run, with its held-out result (passed, total) and the part it begins."""
+        """Append a status of a run, with the run's held-out result (passed, total) and new part, if any."""
         require_run(connection, run_id)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         passed, total = heldout or (None, None)
@@ -178,7 +178,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store new programs and return the stored source of every id; `stored` are the sources read before."""
+    """Store new programs and return the stored source of every id; `stored` are sources read already."""
     if not wanted:
         return {}
     if stored is None:

@@ -45,7 +45,7 @@ class RunRow(NamedTuple):
     created_at: str
     """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """Held-out rows passed by the answer, and their total; None before the run ended."""
+    """Held-out rows that the best program passes, and their total; None before the run ended."""
     score: float | None = None
     """The best score, or None."""
     score_name: str = ""
@@ -57,7 +57,7 @@ class RunRow(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the answer also passes every held-out row; `None` if unknown or without such rows."""
+        """True if the best program also passes every held-out row; None if unknown or without such rows."""
         return _solved_heldout(self)
 
     @property
@@ -74,7 +74,7 @@ class CurvePoint(NamedTuple):
     """Candidates proposed up to and including this tell."""
     best_mean_reward: float
     examples_passed: int
-    """Components with reward 1 of the best program by mean reward."""
+    """Number of components with reward 1 in the best program by mean reward."""
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
@@ -133,7 +133,7 @@ class RunSummary:
     executed: int = 0
     """Programs run in the sandbox, including starting programs."""
     joins: int = 0
-    """Proposed candidates from joins instead of a model."""
+    """Proposed candidates that came from joins, not from a model."""
     rollouts: int = 0
     tokens: int = 0
     """Completion tokens, as far as known."""

@@ -76,7 +76,7 @@ class Tells(Database):
         """Store consecutive judged replies in one transaction; return for each whether it is new.
 
         `order` is the position in the run, from 0, of the first new reply; replies told before are skipped.
-        The first evaluation of a program on a problem version stays *the* evaluation. Raises StoreError for
+        The first evaluation of a program on a problem version is shared by all runs. Raises StoreError for
         a prompt of another run, a tell out of order, or an evaluation that does not fit.
         """
         problem_version, objective_names = self._target(connection, run_id)
@@ -183,8 +183,8 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
 
-    `stored` has the digests of *the* evaluations by program id. A sandbox fault or an evaluation that
-    differs from *the* evaluation is private to its candidate, so that replay sees what the search saw.
+    `stored` has the digests of the shared evaluations by program id. A sandbox fault or an evaluation that
+    differs from the shared one is private to its candidate, so that replay sees what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

@@ -113,7 +113,7 @@ class ExpressionFormat:
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return one message; this format shows rows and a parent only."""
+        """Return one message; this format shows only rows and a parent."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]

@@ -41,7 +41,7 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws typed trees over `arguments` strings; `Literals` describes the use of the inputs."""
+    """Draws typed trees over `arguments` strings; `Literals` describes how the inputs are used."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)
