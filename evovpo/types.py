@@ -530,7 +530,7 @@ class PolicyEvent:
     """An event in the life of a policy version; the latest serving event tells which version is served."""
 
     number: int | None
-    """The version number, or None for a failure before a version existed. Refused versions are not stored."""
+    """Version number; None for a failure before a version existed. Some refused versions are not stored."""
     kind: PolicyEventKind
     detail: str = ""
     """Reason, for display."""
