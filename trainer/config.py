@@ -23,9 +23,9 @@ class ObjectiveConfig(Section):
     name: ObjectiveName = "vpo-at-k"
     """Training objective; change it to compare methods."""
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """K, weightings sampled per group; more for many components, at little cost."""
+    """K, weightings sampled per group; raise it for many components, at little cost."""
     alpha: AboveZero = 1.0
-    """Dirichlet concentration of the weightings; below 1 for a problem with many components."""
+    """Dirichlet concentration of the weightings; set it below 1 for many components."""
     k: Positive | None = None
     """k of the -at-k objectives; None: half of a group, at most 8 for max-at-k."""
     scalar: Annotated[tuple[NotNegative, ...], "a list of numbers, 0 or more"] = ()
@@ -51,7 +51,7 @@ class UpdateConfig(Section):
     lora_rank: Annotated[int, Field(ge=1, le=4096)] | None = None
     """Rank of a LoRA adapter to train instead of all weights; None: all weights."""
     groups_per_step: Annotated[int, Field(ge=1, le=100_000)] = 8
-    """Groups per optimiser step; more for fewer, steadier steps."""
+    """Groups per optimiser step; raise it for fewer, steadier steps."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 1
     """Passes over each group; raise it if groups are few, at the price of staleness."""
 
@@ -71,20 +71,20 @@ class ImitateConfig(Section):
     gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
 
     share: Annotated[int, Field(ge=0, le=1)] = 0
-    """0 learns from rewards; 1 imitates, starting from version 0."""
+    """0: learn from rewards; 1: imitate, starting from version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """Mean number of times each target is shown."""
     targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Targets per step; more for fewer, steadier steps."""
+    """Targets per step; raise it for fewer, steadier steps."""
 
 
 class ProbeConfig(Section):
     """The comparison of a new version with its parent before it is served."""
 
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
-    """Held-out problems; more for a finer comparison, 0 for no comparison."""
+    """Held-out problems; raise it for a finer comparison; 0: no comparison."""
     answers: Annotated[int, Field(ge=2, le=10_000)] = 48
-    """Answers sampled per problem; at least the budget of the searches you plan."""
+    """Answers sampled per problem; set at least the budget of the searches you plan."""
     evaluations: Count = 60
     """Budget of an additional search of each problem; 0 for none."""
     serve_worse: bool = False

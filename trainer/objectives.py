@@ -31,7 +31,7 @@ EPSILON = 1e-6
 LISTED_SETS = 1 << 14
 """Maximum number of sets of a group for which `join_at_k` uses all of them."""
 DRAWN_SETS = 1 << 12
-"""Number of sets that it draws otherwise."""
+"""Number of sets that `join_at_k` draws if there are more."""
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
@@ -43,7 +43,7 @@ def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Gene
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
-    """Return `[G]`: over K weightings, the mean of the best answer's weighted reward in each chain.
+    """Return `[G]`: for each chain, its best answer's weighted reward, averaged over K weightings.
 
     This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
     """
@@ -78,7 +78,7 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return `[G]`: for each rollout the mean value of its sets of k; the value of a set is its best join.
+    """Return `[G]`: for each rollout, the mean value of the sets of k with it: a set is worth its best join.
 
     The value of a join of two answers is the mean over components of their maximum, as for two programs
     joined by a condition in a search. The mean over the rollouts is an unbiased estimate of the value of k
@@ -130,7 +130,7 @@ class TrainingObjective:
     """Minimum answers per rollout with which it differs from GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return the minimum rollouts of `answers` answers with which the budget k can learn anything."""
+        """Return how many rollouts of `answers` answers each the budget k needs to learn anything."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -287,7 +287,7 @@ def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
 
 
 def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
-    """Return the best answer's weighted reward of each chain under each weighting."""
+    """Return each chain's best weighted reward under each weighting."""
     return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
 
 

@@ -50,10 +50,10 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it is run, and an extra column,
-    "NAME trusted", marks rows whose similar training rows the program mostly solved.
+    A program that is wrong on a training row is refused. With --anyway it runs, and an extra column,
+    "NAME trusted", says yes if the program is right on more than half of the similar training rows.
 
-    The command lists failed rows, filled cells of the column NAME that differ from the program's result (they
+    The command lists failed rows, filled cells of the column NAME that differ from the program's result (and
     are kept), and rows unlike every example. Row 1 is the first row below the column names. Exit code 1: some
     rows failed.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 BatchName = Annotated[
-    str, argument("FILE|SUITE", "Batch file (TOML), or a suite, whose problems are run once each.")
+    str, argument("FILE|SUITE", "Batch file (TOML), or a suite: each of its problems is run once.")
 ]
 Limit = Annotated[int | None, option("N", "Run only the first N problems.", min=1)]
 

@@ -177,8 +177,8 @@ def resume(
     """Resume a stopped or killed run after its last stored evaluation.
 
     Budget, seed and settings are kept. --allow grants permissions that another user's run requests.
-    A finished run needs a larger budget or changed settings to continue, a solved run also
-    search.stop_when_solved=false; otherwise its result is shown.
+    To continue, a finished run needs a larger budget or changed settings; a solved run also needs
+    search.stop_when_solved=false. Without these, only the result is shown.
 
     [dim]Examples:[/dim]  evovpo resume latest
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4

@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_with(process: int) -> None:
-    """Exit at once when another process than the parent ends; the kernel signals only a parent's end."""
+    """Exit when `process`, which is not the parent, ends; the kernel signals only the end of a parent."""
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option with a value; `default` is the text shown for a default set elsewhere."""
+    """Return an option that takes a value; `default` is the text to show if the default is set elsewhere."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -90,7 +90,7 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="evovpo-out/RUN, no checkpoint, for an OpenEvolve project",
+        default="for an OpenEvolve project: evovpo-out/RUN, without checkpoint",
     ),
 ]
 OutputColumn = Annotated[

@@ -67,8 +67,8 @@ def new(
         Literal["examples", "score"],
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of inputs and outputs, or by a "
-            "[bold]score[/bold] that your Python file computes from their outputs; a score needs a model "
-            "behind a server (--base-url URL --model NAME of evovpo evolve)."
+            "[bold]score[/bold] that your Python file computes from a program's outputs; a score needs a "
+            "model behind a server (evovpo evolve with --base-url URL --model NAME)."
         ),
     ] = "examples",
     table: Annotated[

@@ -21,8 +21,8 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
     """List all runs, newest first.
 
     Solved: right on every training row and held-out row; solved (unchecked): held-out rows are missing or not
-    yet tested. Memorised: right on every training row, wrong on a held-out row. A run
-    that is "running" without a process was killed; evovpo resume continues it. Best: the mean reward, or the
+    yet tested. Memorised: right on every training row, wrong on a held-out row. A run shown
+    as "running" that has no process was killed; evovpo resume continues it. Best: the mean reward, or the
     combined_score of an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
@@ -148,7 +148,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem (its newest run, else a new one).")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, else a new run.")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,

@@ -67,7 +67,7 @@ def prune(
 ) -> None:
     """Remove runs with their programs and evaluations; without --yes only show what would be removed.
 
-    Running runs and runs that policies were trained on are kept. Other processes have to wait meanwhile.
+    Runs shown as "running" or used to train a policy are kept. Meanwhile, other processes have to wait.
 
     [dim]Examples:[/dim]  evovpo store prune 3f2a 77c0
                evovpo store prune --all --yes

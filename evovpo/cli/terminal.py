@@ -62,7 +62,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_answer(answer: RenderableType) -> None:
-    """Print tables and programs; lines of programs never wrap, other lines only on a terminal."""
+    """Print tables and programs; lines of programs never wrap, other lines wrap only on a terminal."""
     out = console()
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 
@@ -98,7 +98,7 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def shown_opening(name: str, work: Callable[[], T]) -> T:
-    """Run `work`, which opens `name`; show that a project's initial program is being judged meanwhile."""
+    """Run `work`, which opens `name`; for a project, show that its initial program is being judged."""
     from evovpo.problem.openevolve.folder import is_project
     from evovpo.reports.live import LiveProgress
 

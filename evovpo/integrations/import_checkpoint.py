@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store the checkpoint in `folder` as a run, once; `named` contains its problem, if known."""
+    """Store the checkpoint in `folder` as a run, unless it is stored; `named` has its problem, if known."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -141,7 +141,7 @@ class _Importer:
     programs: dict[str, Program] = field(default_factory=dict)
     """Programs by OpenEvolve's id."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    """First evaluation told, by our program id."""
+    """The first evaluation told for each program, by our program id."""
     tells: int = 0
     sequence: int = 0
 

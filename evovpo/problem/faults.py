@@ -19,7 +19,7 @@ class Faults:
     texts: list[str] = field(default_factory=list)
 
     def add(self, file: str, key: str, expected: str, found: str, fix: str) -> None:
-        """Add a fault of a file, and of a key in it unless `key` is empty."""
+        """Add a fault of a file or, unless `key` is empty, of that key in the file."""
         place = f"{self.folder / file}: {key}" if key else str(self.folder / file)
         self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
 

@@ -35,7 +35,7 @@ def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
     The initial program of an OpenEvolve project (a directory or its evaluator file) is evaluated once, in the
-    sandbox. Raises `ProblemError` that lists all errors, each with file, key, expected, found and a fix.
+    sandbox. Raises `ProblemError` that lists each error with file, key, expected and found value, and a fix.
     """
     folder = Path(path).resolve()
     if is_project(folder):
@@ -220,7 +220,7 @@ def _features(
 def _groups(
     table: Mapping[str, Any], objectives: Sequence[Objective], faults: Faults
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the groups in `[grouping]`, plus each other objective alone; empty if none are given."""
+    """Return the groups in `[grouping]`, and a group for each remaining objective; empty without groups."""
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'

@@ -50,7 +50,7 @@ def bundled_suites() -> dict[str, str]:
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the folder of a path or of a bundled problem's name; an existing path takes precedence.
+    """Return the problem folder for a path or a bundled problem's name; an existing path takes precedence.
 
     An evaluator file is returned as is. For a table, a problem that predicts its last column is written.
     Raises `ProblemError`.

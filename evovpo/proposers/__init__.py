@@ -11,7 +11,7 @@ from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
 REFUSED = "refused: "
-"""Prefix of the finish reason, before the cause, of an empty reply to a prompt that a server refused."""
+"""Start of the finish reason of an empty reply to a prompt that a server refused; the cause follows."""
 
 
 class Proposer(Protocol):
@@ -25,8 +25,8 @@ class Proposer(Protocol):
         """Return the replies to `prompt` with these indices, in the same order.
 
         `indices` are distinct and in `range(prompt.rollouts)`: normally all, after a crash the missing ones.
-        Each rollout has the policy version that wrote it, the id `rollout_id(prompt.id, index)`, and if the
-        backend returns them token ids and log-probabilities under `sampling`. Calls may run concurrently. If
+        Each rollout has the policy version that wrote it, the id `rollout_id(prompt.id, index)`, and, if the
+        backend returns them, token ids and log-probabilities under `sampling`. Calls may run concurrently. If
         the backend allows it, reply i depends only on policy, prompt text, prompt seed, i and `sampling`.
 
         Raises `SearchError` for indices outside the ticket or a ticket without a model prompt, and

@@ -32,7 +32,7 @@ _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}
-"""Fields without which log-probabilities are missing or those of an unknown distribution."""
+"""Fields without which log-probabilities are missing or come from an unknown distribution."""
 _NO_N = re.compile(
     r"['\"`]n['\"`]|\bn\s*(?:=|>|must|should|is not|is only)|\bbest_of\b|multiple (?:choices|completions)"
     r"|(?:only|just) one (?:choice|completion)"

@@ -24,7 +24,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
     """Check that a server answers and accepts the key; warn if it does not list the model.
 
     Raises `ServerError` if it cannot be reached, and `ConfigError` for a wrong key or address. A busy server,
-    or one that lists no models, passes: the first request will tell.
+    or one that lists no models, passes: the first request will show.
     """
     base_url = base_url.rstrip("/")
     try:
@@ -68,7 +68,7 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Return status and text of an answer, with the key removed; GET without a body. Raises `OSError`."""
+    """Return status and text of an answer, with the key removed; GET if `body` is None. Raises `OSError`."""
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:

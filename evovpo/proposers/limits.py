@@ -12,7 +12,7 @@ from evovpo.errors import BudgetError, ConfigError, EvovpoError, ServerError
 from evovpo.types import Prompt
 
 _REFUSED_AT_FIRST, _REFUSED_IN_A_ROW = 3, 20
-"""Consecutive refused tickets that end a run, before the first answer and later."""
+"""Number of consecutive refused tickets that ends a run: before the first answer, and after it."""
 _OTHER_FILES = 256
 """Open files and pipes of a run besides its connections."""
 
@@ -89,7 +89,7 @@ class PendingPrompt:
     load: Callable[[], Awaitable[None]] | None = None
     """Loads that model into the server if it is missing."""
     is_admitted: bool = False
-    """True once a request was sent; the others are then sent even if the budget runs out."""
+    """True once a request was sent; its other requests are then sent even if the budget runs out."""
 
 
 class Gate:

@@ -102,8 +102,8 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
 def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedModel:
     """Return the model in the folder `version.path`: full weights, or an adapter merged into its base.
 
-    Raises `PolicyError` for an unusable folder, an adapter without peft installed, and, if `is_sampled_here`
-    and before reading the weights, a model that our sampler does not support.
+    Raises `PolicyError` for an unusable folder, for an adapter if peft is not installed, and, with
+    `is_sampled_here`, for a model that our sampler does not support (before its weights are read).
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -172,7 +172,7 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Turn the many exception classes of the libraries for a damaged file into a `PolicyError`."""
+    """Turn the libraries' many exceptions for damaged files into a `PolicyError`."""
     try:
         yield
     except Exception as error:

@@ -39,7 +39,7 @@ class OpenAIProposer:
 
     A request is tried `settings.attempts` times, and at least for `settings.patience_seconds` if the server
     is busy, failing or too slow; waits start at `wait_seconds` and double. `record` is called with every
-    request, `spent_before` with a run id for the part of `budget` spent by earlier processes. `said` has the
+    request; `spent_before` returns what earlier processes of a run spent of `budget`. `said` has the
     warnings already given.
     """
 
@@ -79,7 +79,7 @@ class OpenAIProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the version used for the last request, or for the first before any."""
+        """Number of the version of the last request; before any request, of the first one."""
         return self._version.number
 
     @property

@@ -68,7 +68,7 @@ def served_name(version: PolicyVersion, model: str) -> str:
     """Return the name of a version on a server; `model` is the name of the server's own weights.
 
     Adapters are named `policy-vNUMBER-DIGEST`: the digest of the files distinguishes versions with the same
-    number, from two stores or a failed publication, which a server's cache would mix up (vLLM issue 42125).
+    number (from two stores or a failed publication), which a server's cache would mix up (vLLM issue 42125).
     Raises `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:

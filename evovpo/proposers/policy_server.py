@@ -27,7 +27,7 @@ _TOP = 20
 class VLLMServer:
     """A running vLLM server, used by plain HTTP, into which adapters can be loaded.
 
-    Loading needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which do not belong on a public
+    Loading needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a public
     port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new ones, answers 200 and computes
     wrongly. It also applies the adapter of other requests in a batch to requests without one (vLLM PR 48421),
     which the comparison detects. It crashes on a request with a seed whose prompt is prefilled in chunks,
@@ -109,7 +109,7 @@ class VLLMServer:
         return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}
 
     def _request(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
-        """Return the JSON object of an answer, empty for other text; sends GET without a body."""
+        """Return the JSON object of an answer, empty for other text; without `body`, sends GET."""
         try:
             status, text = fetch(self.address + path, body, self.key_variable, self.timeout_seconds)
         except OSError as error:

@@ -99,7 +99,7 @@ class Client:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
-        """Return the replies to a request, and the seconds per reply since the first attempt.
+        """Return the replies to a request, and the time since the first attempt divided by their number.
 
         Returns None if the server supports one choice per request only. Log-probabilities are None unless
         they are those of the plain softmax.
@@ -128,7 +128,7 @@ class Client:
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
     async def _check_temperature(self, form: Form, ticket: PendingPrompt) -> None:
-        """Raise `ConfigError` if log-probabilities are always for temperature 1, unusable for training."""
+        """Raise `ConfigError` if log-probabilities ignore the temperature: they are useless for training."""
         temperature = form.sampling.temperature
         places = []
         for value in (temperature, 1.0):
@@ -286,7 +286,7 @@ class Client:
         self._say_once(why + "; each reply is asked for in a request of its own")
 
     def _check_answer(self, sent: _SentRequest) -> None:
-        """Warn about missing data. Raises `ServerError` if token counts are missing that a budget needs."""
+        """Warn about missing data. Raises `ServerError` if token counts that a budget needs are missing."""
         if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self.gate.budget.is_limited:
             raise ServerError(
                 f"{self.server.address} does not say how many tokens a request took, so that no budget can "

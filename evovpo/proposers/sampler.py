@@ -4,7 +4,7 @@ The sampling loop is our own: Hugging Face `generate` is several times slower fo
 parameters, whose speed depends on the number of tensor operations per step and the bytes read by attention.
 
 - A prompt is prefilled once; all of its rows share its keys and values.
-- Norms, the attention scale and rotary pairs are folded into the weights, and products are fused, at load.
+- At load, norms, attention scale and rotary pairs are folded into the weights, and products are fused.
 - Finished rows leave the batch.
 - Buffers and views are created once per batch shape, not in every step.
 

@@ -43,8 +43,8 @@ class WholeJob:
     evaluator: str
     """Name of the evaluator's file in the sandbox's folder."""
     functions: tuple[str, ...] = ("evaluate",)
-    """Stages, called in order up to the first one after stage 1 that is not defined; empty to only load the
-    evaluator."""
+    """Stages, called in order until one after stage 1 is not defined; if empty, the evaluator is only
+    loaded."""
     thresholds: tuple[float, ...] = ()
     """Stage i + 1 runs if the metrics up to stage i score `thresholds[i]` or more."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -176,8 +176,8 @@ class ProxySandbox(WholeSandbox):
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return the evaluator's result for a candidate, even if the candidate ended early.
 
-        If the evaluator raised, the status is that of the candidate if it failed, else `error`. Raises as
-        `WholeSandbox.run`, and `ConfigError` unless the program is a single file.
+        If the evaluator raised an exception, the status is the candidate's if that failed, else `error`.
+        Raises as `WholeSandbox.run`, and `ConfigError` unless the program is a single file.
         """
         check_job(job, self._folder)
         if len(job.files) != 1 or not job.entry:

@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """A pool of servers with one task each at a time and retries on `sandbox_error`; thread-safe."""
+    """A pool of servers, each with one task at a time; retries on `sandbox_error`; thread-safe."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
@@ -35,9 +35,9 @@ class Pool(Generic[W]):
         self._closing = threading.Lock()
 
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
-        """Run `attempt` on a free worker, with retries while the result is `sandbox_error`; return the last.
+        """Return the result of `attempt` on a free worker; retried while the status is `sandbox_error`.
 
-        If a worker cannot start, this raises `SandboxError` if none ever did, else the result is a `failure`.
+        If a worker cannot start, raises `SandboxError` if no worker ever started, else returns a `failure`.
         """
         worker = self._free.get()
         try:
@@ -81,7 +81,7 @@ class Sandbox(Pool[ForkServer]):
 
     Up to `workers` programs run at a time (None: one per usable core), at exactly `level` or at the strongest
     available. The modules in `preload` are imported in advance; `hidden` paths below the Python installation
-    are not readable. Raises `SandboxError` if the machine does not support the level, or only one below
+    are not readable. Raises `SandboxError` if the level is not supported here or is below
     `minimum_level`.
     """
 
@@ -113,7 +113,7 @@ class Sandbox(Pool[ForkServer]):
         an ordinary exception, or an output that is not valid JSON, fails only its own case. Arguments and
         outputs are JSON: tuples and numpy arrays are returned as lists, and numbers are finite.
 
-        Raises `SandboxError` if no fork-server can be started, `ConfigError` for threads or processes.
+        Raises `SandboxError` if no fork-server starts, `ConfigError` for threads or processes in `limits`.
         """
         for name in ("threads", "processes"):
             if getattr(limits, name):

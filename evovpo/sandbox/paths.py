@@ -93,7 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return (name, path, is_link) for each entry of a private copy, and whether it is too large to copy."""
+    """Return (name, path, is_link) for each entry of a private copy; true if a full copy is too large."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

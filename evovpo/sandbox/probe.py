@@ -1,4 +1,4 @@
-"""Finds the isolation that this machine supports by trying it: version numbers are misleading."""
+"""Tests which isolation this machine supports, because version numbers are misleading."""
 
 import functools
 import itertools

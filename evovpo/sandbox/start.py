@@ -31,7 +31,7 @@ SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
 
 @contextlib.contextmanager
 def memory_files() -> Iterator[list[int]]:
-    """Yield the descriptors of the memory files payload, result and log, which are open for the block."""
+    """Yield the descriptors of the memory files payload, result and log, which are open during the block."""
     with contextlib.ExitStack() as opened:
         files = []
         for name in ("payload", "result", "log"):
@@ -64,8 +64,8 @@ def bwrap_command(
 
     They contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`, with
     `writable_mb` an empty `/tmp` and `/dev/shm` of that size, and with `has_network` the machine's network.
-    With `is_user_changed`, for root only, there is no user namespace. No `--die-with-parent`, which acts when
-    the *thread* that started it ends: the fork-server ends when its control socket is closed.
+    With `is_user_changed`, for root only, there is no user namespace. `--die-with-parent` is not used:
+    it acts when the starting *thread* ends; the fork-server ends when its control socket is closed.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:

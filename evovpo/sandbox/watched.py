@@ -27,7 +27,7 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 WORK_IN_NAMESPACES = "/tmp/evaluation"
 """Private folder inside namespaces: a fresh file system in memory."""
 WORK_PREFIX = "evovpo-evaluation-"
-"""Prefix of a private folder's name elsewhere."""
+"""Prefix of a private folder's name outside namespaces."""
 FIRST_PRIVATE_USER = 2_000_000_000
 """Root's evaluations run as users with ids from here on, a different one for each watcher."""
 TASK_SLACK = 64
@@ -63,7 +63,7 @@ class EvaluatorServer(Server):
         self.work = ""
         """The private folder; empty before the start."""
         self.reason = ""
-        """Reason that every evaluation imports the evaluator anew; empty if it does not."""
+        """Reason that every evaluation imports the evaluator anew; empty if none does."""
 
     def stop(self) -> None:
         """End watcher and fork-server if they run."""
@@ -75,7 +75,7 @@ class EvaluatorServer(Server):
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
         """Return the watcher's report, or the reason that there is none, with result and log.
 
-        `calls` is connected to a candidate elsewhere. Raises `SandboxError` if no watcher can be started.
+        `calls` is connected to a candidate in another process. Raises `SandboxError` if no watcher starts.
         """
         wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:

@@ -85,7 +85,7 @@ class Server:
     ) -> dict[str, Any]:
         """Start a `server` or `watcher` with the running Python, in its own session; return its message.
 
-        It inherits only the memory files, of which the log is its standard error, and its end of the socket.
+        It inherits only the memory files (the log is its standard error) and its end of the socket.
         `around` is a command prefix that isolates the process. The resources in `_opened` are closed with the
         process. Raises `SandboxError` about `what` if it does not start within `seconds`.
         """

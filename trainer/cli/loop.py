@@ -47,7 +47,7 @@ def loop(
         int | None,
         option(
             "0|1",
-            "1 imitates the best programs of all searches so far, 0 learns from rewards.",
+            "1: imitate the best programs of all searches so far; 0: learn from rewards.",
             min=0,
             max=1,
             default="1; 0 with scorers",

@@ -29,7 +29,7 @@ def measure(
     data: Data = None,
     base_url: Annotated[
         str | None,
-        option("URL", "OpenAI-compatible server, an address that ends in /v1; the key is OPENAI_API_KEY."),
+        option("URL", "OpenAI-compatible server: its address, ending in /v1; its key is in OPENAI_API_KEY."),
     ] = None,
     answers: Annotated[int, option("M", "Answers per completion.", min=1)] = 1,
     ks: Ks = "1,3,6,12,24",

@@ -25,7 +25,7 @@ Objective = Annotated[
 Imitate = Annotated[
     int | None,
     option(
-        "0|1", "1 imitates the best programs of the runs, 0 learns from rewards.", min=0, max=1, default="0"
+        "0|1", "1: imitate the best programs of the runs; 0: learn from rewards.", min=0, max=1, default="0"
     ),
 ]
 Policies = Annotated[
@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that must load the version before it is served, as [bold]MODEL@URL[/bold] (its base "
-        "model's name, its address ending in /v1); repeatable.",
+        "vLLM server that must load the version before it is served, as [bold]MODEL@URL[/bold]: the name of "
+        "the server's base model and an address that ends in /v1; repeatable.",
         "--server",
     ),
 ]

@@ -57,7 +57,7 @@ def study(
     ] = None,
     processes: Annotated[
         int | None,
-        option("N", "Parallel trainings and searches.", min=1, default="2; on a cluster its cores"),
+        option("N", "Parallel trainings and searches.", min=1, default="2; on a cluster its number of cores"),
     ] = None,
     executor: options.Executor = None,
     changes: Annotated[

@@ -72,17 +72,17 @@ def train(
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions per prompt; above k of the objective.", min=2)] = 8,
+    rollouts: Annotated[int, option("G", "Completions per prompt; more than the objective's k.", min=2)] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,
-    test: Annotated[int, option("N", "Held-out prompts to measure before and after.", min=0)] = 32,
+    test: Annotated[int, option("N", "Held-out prompts, answered before and after training.", min=0)] = 32,
     test_data: Annotated[
         str | None, option("FILE", "Held-out prompts.", default="a tenth of the rows of --data")
     ] = None,
     ks: Ks = "1,3,6,12,24",
     dates: Dates = "",
-    test_dates: Annotated[str, option("FROM..TO", "Held-out rows with a date in this range.")] = "",
+    test_dates: Annotated[str, option("FROM..TO", "Use only held-out rows with a date in this range.")] = "",
     seed: Annotated[int, option("S", "Random seed.", min=0)] = 0,
     changes: Annotated[
         list[str] | None,

@@ -44,7 +44,7 @@ class TrainingArm:
     learning_rate: float = 3e-4
     kl: float = 0.0
     single_share: float = 0.0
-    """Share of prompts that sample m·G single answers and are trained with `grpo`."""
+    """Share of prompts for which m·G single answers are sampled, and trained on with `grpo`."""
     parent_share: float = 0.0
     """Share of prompts, at most a half, that show a parent with its reward vector (`_sample_step`)."""
 
@@ -61,7 +61,7 @@ class TrainingBudget(Part):
 
 
 def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Completion]]]:
-    """Return a function from requests to the completions of each, with the model's current weights."""
+    """Return a function that samples each request's completions with the model's current weights."""
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
     return lambda requests: sample(weights, requests, end_ids)
@@ -184,7 +184,7 @@ def _sample_step(
 
     If n prompts are to show a parent, the first P - n tasks are prompted without one. The first n of these
     with a usable parent (`_choose_parent`) are prompted again, with it; if fewer than n have one, prompts of
-    the last tasks, without a parent, take their place.
+    the last tasks, without a parent, fill the step.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings

@@ -57,7 +57,7 @@ class Domain:
         """Return the judged answers of completions, texts or lists of chat messages.
 
         A repeated answer keeps its rewards (`without_repeats` sets them to zero). If something outside the
-        completion failed (the sandbox, a judge), its answers have no rewards.
+        completion failed (the sandbox, a judge), the answers have no rewards.
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)

@@ -17,7 +17,7 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 
 
 def with_goals(domain: Domain, seed: int | None) -> Domain:
-    """Add weights to each prompt and its column `goal`: random, or without a `seed` those of the domain.
+    """Add weights to each prompt and its column `goal`: random ones or, without a `seed`, the domain's own.
 
     Raises `ConfigError` if the domain judges token ids or its rows have different numbers of components.
     """

@@ -37,7 +37,7 @@ class PolicyFigures:
     measures: tuple[Measure, ...]
     ks: tuple[int, ...]
     names: tuple[Mapping[str, Any], ...]
-    """The first keys of each prompt's JSON row."""
+    """The keys that come first in each prompt's JSON row."""
 
     def values(self, figure: str, k: int = 0) -> Array:
         """Return one figure of each prompt `[1, T]`."""
@@ -45,7 +45,7 @@ class PolicyFigures:
         return np.array([[one if figure in OF_ALL else one([k])[0] for one in found]], dtype=np.float64)
 
     def by_k(self, figure: str) -> dict[int, Interval]:
-        """Return the mean of a figure over the prompts by k, with its 95 % interval."""
+        """Return a figure's mean over the prompts for each k, with its 95 % interval."""
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
     def as_json(self) -> dict[str, Any]:

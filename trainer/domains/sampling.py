@@ -32,7 +32,7 @@ class Ask:
     seed: int = 0
     top_p: float = 1.0
     top_k: int = 0
-    """0 samples from all tokens."""
+    """0: sample from all tokens."""
     repetition_penalty: float = 1.0
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of transformers' `GenerationConfig`, such as min_p."""
@@ -174,7 +174,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
 
 @contextmanager
 def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
-    """Generate with this configuration alone; transformers would fill gaps from the model's own."""
+    """Generate with this configuration alone; transformers would fill its gaps from the model's."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     own, whole.generation_config = whole.generation_config, config
     try:
@@ -202,7 +202,7 @@ def complete_at(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Like `complete`, from an OpenAI-compatible server, asked as in a search. Raises `ServerError`."""
+    """Like `complete`, but sampled by an OpenAI-compatible server, as in a search. Raises `ServerError`."""
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"

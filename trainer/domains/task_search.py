@@ -38,13 +38,13 @@ class OpenSearch(Protocol):
     """The search of one task, driven by `run_searches`."""
 
     def ask(self) -> Prompt | None:
-        """Return the next ticket; None, also when asked again, once the search has ended."""
+        """Return the next ticket; once the search has ended, always None."""
 
     def request(self, prompt: Prompt) -> SampleRequest:
         """Return the model's sampling request for a ticket."""
 
     def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
-        """Judge the completions of a ticket, none if it carries its programs, and tell the search."""
+        """Judge a ticket's completions (none if the ticket carries programs), and tell the search."""
 
 
 def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
@@ -89,7 +89,7 @@ def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:
 
 
 def solved_by(found: Searched, ks: Sequence[int]) -> Mapping[str, float]:
-    """Return 1 for each k whose k evaluations solved the task, else 0."""
+    """Return for each k: 1 if the first k evaluations solved the task, else 0."""
     return {str(k): float(found.solved_after is not None and found.solved_after <= k) for k in ks}
 
 

@@ -62,7 +62,7 @@ class TrainingRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """Sampling settings for measuring before and after that differ from the training's."""
+    """Sampling settings for both measurements, where they differ from the training's."""
     dates: str = ""
     test_dates: str = ""
     """Date range FROM..TO of the test rows; `dates` is that of the training rows."""
@@ -245,8 +245,8 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
     """Train, measure before and after on held-out prompts, and write the folder.
 
     Every process of `accelerate launch` calls this; all return the same. The result of a finished training is
-    read, an interrupted one continues. Raises `ConfigError` for an invalid request or a folder of another
-    training, `PolicyError` for an unreadable model, `TrainingError` if the training diverges.
+    read; an interrupted training continues. Raises `ConfigError` for an invalid request or another training's
+    folder, `PolicyError` for an unreadable model, `TrainingError` if the training diverges.
     """
     output, record = Path(asked.output), {"asked": asked.as_json()}
     stored = _stored(output, record["asked"])
@@ -373,7 +373,7 @@ def _last_checkpoint(output: Path) -> Path | None:
 def _measured(
     asked: TrainingRequest, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
 ) -> list[dict[str, Any]] | None:
-    """Return the current model's figures for each prompt; each process samples a share of them."""
+    """Return the current model's figures for each prompt; each process samples a share of the prompts."""
     if test is None:
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)

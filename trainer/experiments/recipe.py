@@ -46,7 +46,7 @@ class RecipeArm(Part):
 
 
 class Machine(Part):
-    """The expected hardware of a training, for `--dry-run`. Rates are completion tokens of all GPUs."""
+    """The expected hardware of a training, for `--dry-run`. Rates: completion tokens of all GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
@@ -256,7 +256,7 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return the maximum cost of each arm over all seeds: tokens, hours at the stated rates, and memory.
+    """Return each arm's maximum cost, for all seeds together: tokens, hours at the stated rates, memory.
 
     Tokens are those of training and measuring with completions of maximum length; memory is `memory_bytes`
     for one GPU, without activations.

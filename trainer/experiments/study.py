@@ -87,7 +87,7 @@ class StudyStrategy(Part):
     arms: _Names = ()
     """Arms that use it; empty for all."""
     seeds: Count = 0
-    """Maximum seeds of an arm that use it; 0 for all."""
+    """Maximum number of an arm's seeds that use it; 0: all."""
     settings: Mapping[str, object] = Field({}, exclude=True)
     """Configuration sections: all other keys of its table."""
 
@@ -129,7 +129,7 @@ class Test(Part):
     seed: Count = 0
     """Another seed gives new tasks, unseen by earlier studies."""
     evaluations: Count = 0
-    """Evaluations of a search per task, with figures over its first k answers; 0: independent answers."""
+    """Evaluations of a search of each task, for figures of its first k answers; 0: independent answers."""
     answers_per_ask: Positive = 12
     """Answers per prompt of such a search."""
     joins: bool = True
@@ -158,7 +158,7 @@ class Study(Part):
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """`solved_by_search` and `unlocked` refer to the first; empty if models answer test tasks."""
+    """Empty if models answer test tasks; `solved_by_search` and `unlocked` refer to the first one."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:

@@ -18,7 +18,7 @@ from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_trainings import best_point, finals, grid, tuned_arms
 
 _BUDGET_POINTS, _FEWEST = 40, 10
-"""Number of budgets of a curve of solved problems, spaced logarithmically, and the smallest one."""
+"""Number of log-spaced budgets on a curve of solved problems, and the smallest budget."""
 
 
 class StudyResults:
@@ -54,11 +54,11 @@ class StudyResults:
         return ArmRows(Arm(arm.name, strategy, arm.evaluations), rows, whole, self.problems)
 
     def searched(self, arm: str) -> dict[str, ArmRows]:
-        """Return the searches of an arm by strategy, where at least one seed is complete."""
+        """Return an arm's searches by strategy, for strategies with at least one complete seed."""
         return {name: rows for name, rows in self._rows[arm].items() if name != TEST}
 
     def searched_by(self, strategy: str) -> dict[str, ArmRows]:
-        """Return the searches by a strategy by arm, where at least one seed is complete."""
+        """Return the searches with a strategy, by arm, for arms with at least one complete seed."""
         return {arm: rows[strategy] for arm, rows in self._rows.items() if strategy in rows}
 
     def samples(self, arm: str) -> ArmRows | None:
@@ -103,7 +103,7 @@ class StudyResults:
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
         """Return the costs of each arm: tuning, one training, and its searches by a strategy.
 
-        Arms whose rows lack them are left out; older rows have no CPU seconds.
+        Arms whose rows lack these costs are left out; older rows have no CPU seconds.
         """
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
@@ -141,7 +141,7 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield each strategy of an arm paired with the file's last strategy."""
+        """Yield, for each arm and each other strategy, its rows and those of the file's last strategy."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None
@@ -164,7 +164,7 @@ def budgets(evaluations: int) -> list[int]:
 
 
 def _pairs(study: Study) -> Iterator[tuple[StudyArm, StudyArm]]:
-    """Yield each reference with each arm to compare; other evaluations than the study's only if listed."""
+    """Yield (reference, arm); an arm with its own number of evaluations only with references it lists."""
     for reference in study.references:
         for arm in study.arms:
             if arm.name != reference and arm.evaluations == study.evaluations:

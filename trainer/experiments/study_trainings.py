@@ -85,7 +85,7 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return the sampling temperature of a trained arm; None for a given model, chosen later."""
+    """Return the sampling temperature of a trained arm; None for a given model: its own is chosen later."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 

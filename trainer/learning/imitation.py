@@ -162,7 +162,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return the programs that are best under some weighting of the choosing rows; of equals the shortest."""
+    """Return the programs that are best under some weighting of the choosing rows; if equal, the shortest."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -207,8 +207,8 @@ def confirmed(
 ) -> list[FoundProgram]:
     """Return the chosen programs confirmed by validation rows, and the sides of the joins among them.
 
-    A program that is right on all choosing rows must be right on every validation row; any other on one of
-    them if there are several. A problem's own validation rows are run in the sandbox.
+    A program that is right on all choosing rows must be right on every validation row; any other program,
+    on at least one if there are several. A problem's own validation rows are run in the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

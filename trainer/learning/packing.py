@@ -47,7 +47,7 @@ class PackedBatch(NamedTuple):
     sequence: Tensor
     """(N), the sequence of each completion token."""
     source: Tensor
-    """(N), the position in it of the token's logits, which is that of the token before."""
+    """(N), the position of the token's logits in its sequence, one before the token itself."""
     completion_ids: Tensor
     """(N)"""
     logprobs: Tensor

@@ -37,7 +37,7 @@ class TrainableModel(NamedTuple):
 
 
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
-    """Return a version ready for training: all weights (no rank) or a LoRA adapter on top of it.
+    """Return a version ready for training: all its weights or, with a rank, a LoRA adapter.
 
     The training of an adapter version continues at its own rank; to train all weights, the adapter is merged
     into its base. The seed initialises a new adapter. Without a KL term no reference is loaded.

@@ -29,7 +29,7 @@ class UpdateSettings(UpdateConfig):
     clip: AboveZero = 0.2
     """The importance ratio is clipped to 1 ± this."""
     warmup_steps: Count = 0
-    """Steps over which the learning rate grows; 0 on policy."""
+    """Steps over which the learning rate grows; 0 in on-policy training."""
     max_grad_norm: AboveZero = 1.0
     """Maximum norm of the gradient."""
 

@@ -68,7 +68,7 @@ class RewardFunction:
 
 
 def parsed_chain(entry: Any, name: str, most: int) -> Chain:
-    """Check and return the rewards of a completion, of at most `most` answers. Raises `ConfigError`."""
+    """Check and return a completion's rewards, for up to `most` answers. Raises `ConfigError`."""
     if isinstance(entry, torch.Tensor):
         entry = entry.detach().float().cpu().numpy()
     try:

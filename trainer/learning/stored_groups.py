@@ -194,7 +194,7 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 
 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
-    """Return the end of an error message if no group is left: counts by reason, and what to do."""
+    """Return the end of the error message that no group is left: counts by reason, and what to do."""
     if not total:
         return "it has no complete group yet; let the search continue, or name another run"
     ordered = sorted(skipped.items(), key=lambda item: -item[1])

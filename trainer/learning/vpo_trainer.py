@@ -52,7 +52,7 @@ class VPOConfig(GRPOConfig):
     answers_per_chain: int = 1
     """M, maximum answers per completion; 3 for objectives of chains such as `vpo`."""
     draws: int = _DEFAULT.draws
-    """See `ObjectiveConfig`, as for `alpha` and `k`."""
+    """See `ObjectiveConfig`, also for `alpha` and `k`."""
     alpha: float = _DEFAULT.alpha
     k: int | None = _DEFAULT.k
     scalar: tuple[float, ...] = ()
@@ -189,7 +189,7 @@ class VPOTrainer(HookedTrainer):
         return out
 
     def _stream(self) -> list[int]:
-        """Return the seed of this batch's weightings, with the number of the batch in its optimiser step."""
+        """Return the seed of this batch's weightings, including the batch's number in its optimiser step."""
         if self.mode == "eval":
             return [self._config.seed, _EVALUATE]
         step, count = self._generations

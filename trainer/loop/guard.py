@@ -93,7 +93,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Return 1.0 or 0.0 per problem, solved by a search (held-out rows too) or not, and the total tokens."""
+    """Return for each problem 1.0 if a search solves it (held-out rows too), else 0.0; and total tokens."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -145,7 +145,7 @@ def compare_with_earlier(
 ) -> dict[str, float]:
     """Probe the trained model and earlier versions, write the comparison to a file, and return its figures.
 
-    `problems` is None for generated ones. Without problems, or where generated ones do not apply
+    `problems` None stands for generated problems. If there are no problems, or generated ones do not apply
     (`uncompared`), nothing is compared.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]

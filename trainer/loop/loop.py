@@ -32,7 +32,7 @@ class Loop:
     """Configuration of every run, except its seed."""
     train: TrainConfig
     guarded: tuple[Problem, ...] = field(default=(), kw_only=True)
-    """Problems for the guard alone, so that held-out ones only measure; empty: the guard uses `held_out`."""
+    """Problems for the guard alone, to keep `held_out` for measuring; empty: the guard uses `held_out`."""
 
     @cached_property
     def id(self) -> str:

@@ -86,7 +86,7 @@ class ProbeResult:
         return np.array([values for values in found if values is not None])
 
     def means(self, figure: str) -> dict[int, float]:
-        """Return the mean of a figure over the problems that have it, by k; empty if none has it."""
+        """Return a figure's mean for each k over the problems that have the figure; empty if none has it."""
         values_P_k = self.values(figure, self.ks)
         return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
 
@@ -122,7 +122,7 @@ def probe(
     """Sample `k_max` answers to each problem from a policy and judge them.
 
     The policy is a version or a model folder; answers are sampled in whole chains of `answers`. `config` has
-    the sandbox settings and the store to hide from it. `on_problem(done, total)` follows each problem.
+    sandbox settings and the store to hide. `on_problem(done, total)` is called after each problem.
 
     Raises `PolicyError` for a folder that cannot be loaded, `ProblemError` for a problem outside the built-in
     format, `SandboxError` if no completion for a problem can be judged, `ConfigError` without problems or

@@ -59,7 +59,7 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (or the start model) on these runs, publish it, and serve it.
+    """Train the served version (or the start model) on these runs; publish and serve the new version.
 
     The new version is compared with its parent on `problems` (by default `config.probe.problems` generated
     ones, if the runs use the built-in format), and is not served if it is clearly worse. `targets` are
@@ -144,7 +144,7 @@ def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
 
 
 def default_policies(store: Store) -> Path:
-    """Return the policies folder of a store: next to its file, or in the current directory for a server."""
+    """Return the policies folder of a store: next to its file or, for a server, in the current directory."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 
@@ -185,7 +185,7 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
 def _serve(
     store: Store, version: PolicyVersion, found: dict[str, Any] | None, targets: Sequence[VLLMServer]
 ) -> None:
-    """Serve a new version, or store why not; does nothing if either has been stored before."""
+    """Serve a new version, or store why it is not served; nothing if either is stored already."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
     if any(event.number == version.number and event.kind in said for event in store.policy_events()):
         return

@@ -27,8 +27,8 @@ def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], aske
     """Return the parts of a suite of two problems or more; `entries` has their families and held-out marks.
 
     Held out are one sibling of each searched family (at most `asked`, at most half of the problems) and at
-    most `asked` problems that the suite marks, whose families are not searched. The guard then uses generated
-    problems; without marks it gets siblings too. Raises `ConfigError` if the marks leave nothing to search.
+    most `asked` problems that the suite marks, whose families are not searched. With marks, the guard uses
+    generated problems, otherwise siblings. Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}

@@ -41,7 +41,7 @@ CHECKPOINT_STEPS = 10
 def make_steps(
     store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
 ) -> None:
-    """Run the remaining steps, each with its row, and write regular checkpoints.
+    """Run the remaining steps, store a row for each, and write regular checkpoints.
 
     Raises `TrainingError` if the logged log-probabilities are not those of the version they name,
     `DivergedError` if the loss is not finite.
@@ -93,7 +93,7 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return new pretraining pairs against forgetting, half of the sequences of step `number`.
+    """Return new pretraining pairs against forgetting, as many as step `number` has texts.
 
     Empty for a model that does not write the built-in model's language.
     """

@@ -62,7 +62,7 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Run the unfinished runs of a round; interrupted ones continue.
 
-        Uses `jobs` processes, or this one if one is enough or the store is in memory. Raises `TrainingError`
+        Runs in `jobs` processes, or here if one is enough or the store is in memory. Raises `TrainingError`
         naming the failed runs.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}

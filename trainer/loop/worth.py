@@ -28,7 +28,7 @@ ANSWERS = KS[-1]
 _PARTS = 4
 """Parts of a measurement per process, for balanced load and progress reports."""
 _FEW_TARGETS = 30
-"""Fewer programs are memorised; a trial with a gain from imitation had 229."""
+"""If targets are fewer, they are only memorised; a trial with a gain from imitation had 229."""
 _MOSTLY = 0.8
 """Share of solved held-out problems above which little can be gained."""
 
@@ -212,7 +212,7 @@ def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None)
     """Return sentences on whether the loop gained: held-out problems solved, paired over problems.
 
     The criterion is the area under the curve of solved problems over log(answers), from 1 to `ANSWERS`: it
-    rewards a model that needs fewer answers and is less noisy than the last point alone.
+    rewards a model for needing fewer answers. It is also less noisy than the last point alone.
     """
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
     gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)])

@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the figures of the first policy and, with several, of all and of each minus the first."""
+    """Return the first policy's figures and, of several policies, those of all and each minus the first."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
@@ -74,7 +74,7 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
     """Return a table for each figure, policies side by side.
 
-    All policies but the first have the difference to it in parentheses, bold if its interval excludes zero.
+    Parentheses show the difference to the first policy, bold if its interval excludes zero.
     """
     from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 

@@ -136,7 +136,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the means of independent samples' figures other than by k; older rows lack the last."""
+    """Return the means of independent samples' figures that are not by k; older rows lack the last one."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found
@@ -145,7 +145,7 @@ def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
 
 
 def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
-    """Return the figures by k with their JSON names; without any, the first two, empty."""
+    """Return the figures by k with their JSON names; if there are none, the first two, empty."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 
@@ -270,7 +270,7 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
 
 
 def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
-    """Return the differences in solved problems and the unlocked ones both ways; dashes without a pair."""
+    """Return differences in solved problems, and problems unlocked each way; dashes without a pair."""
     if pair is None:
         return "–", "–", "–"
     ours, theirs = pair
@@ -366,7 +366,7 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:
-    """Return an arm's figure against steps: the mean over trainings and over the last ten steps."""
+    """Return an arm's figure by step: the mean over trainings, smoothed over the last ten steps."""
     steps = range(min(map(len, logs)))
     means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
     windows = [means[max(0, step - 9) : step + 1] for step in steps]

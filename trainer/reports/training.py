@@ -171,7 +171,7 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
 
 
 def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> bool:
-    """Write the cost per solved problem, training included, against the number of problems, by panel.
+    """Plot the cost per solved problem, training included, against the number of problems, by panel.
 
     An arm that solves nothing has no curve. Without any curve nothing is written and the result is False.
     Raises `ConfigError` for an unwritable file.

@@ -15,9 +15,9 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""Maximum number of components; more tests share components (see `evovpo/analysis/grouping.py` for why)."""
+"""Maximum number of components, so tests may share one (see `evovpo/analysis/grouping.py` for why)."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
-"""Every fourth test of a by-example problem is held out if it has at least this many tests."""
+"""Every fourth test is held out in a by-example problem that has at least eight tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
 """Limits for all tests of a task together: at most what the benchmarks allow for a task."""
 

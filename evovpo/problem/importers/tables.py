@@ -115,9 +115,9 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write the rows of `table`, with `changed` columns, in the format of `out`, else in that of `table`.
+    """Write the rows of `table`, with `changed` columns, in the format that `out` names, else of `table`.
 
-    CSV keeps its separator, a sheet its other cells; no value becomes a formula. Raises `ProblemError`.
+    CSV keeps its separator; a sheet keeps its other cells. No value becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -261,7 +261,7 @@ def form_of(values: Iterable[Any]) -> str:
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the rows, from 1, with empty `column` in each form without example, by the first inputs."""
+    """Return the rows (from 1) with empty `column` of each form without example; keys: its first inputs."""
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
     arguments = arguments_of(rows, texts_of(problem))

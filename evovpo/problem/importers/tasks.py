@@ -40,11 +40,11 @@ class ImportedTask(NamedTuple):
     heldout: Sequence[Case] = ()
     """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
-    """Reason for each test of the file that was left out."""
+    """Why tests of the file were left out: one reason per left-out test."""
     date: str = ""
     """Publication date that begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False
-    """True if outputs are text, and right if they have the same words on each line (`score.same_words`)."""
+    """True if an output is text that is right if each line has the expected words (`score.same_words`)."""
 
 
 class SkippedTask(NamedTuple):

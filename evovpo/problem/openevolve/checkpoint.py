@@ -16,7 +16,7 @@ _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
 _LAST_SECOND = 253402300799.0
-"""Timestamp of the end of the year 9999, the maximum of a date."""
+"""Timestamp of the end of the year 9999, the latest possible date."""
 _MOST_ISLANDS = 10_000
 _USUAL_FOLDERS = ("checkpoints", "openevolve_output", "output", "")
 
@@ -146,7 +146,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs oldest first, each after its parent: migrants always have iteration 0."""
+    """Return programs oldest first, each after its parent, although migrants always have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []

@@ -53,7 +53,7 @@ class OpenEvolveSettings(NamedTuple):
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return a line with the number of keys by effect, if any; `name` is the user's project name."""
+        """Return a line that counts keys by effect, if there are keys; `name` is the user's project name."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -156,7 +156,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node, with aliases expanded; above the limit for a cycle."""
+    """Return the number of values in a YAML node, with aliases expanded; more than the limit for a cycle."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())

@@ -21,7 +21,7 @@ NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_
 
 
 def _elites(config: Any) -> int:
-    """Return an island's share of the archive, which all islands share in OpenEvolve."""
+    """Return the size of one island's part of the archive; in OpenEvolve all islands have one archive."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
 

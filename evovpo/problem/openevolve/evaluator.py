@@ -34,7 +34,7 @@ class OpenEvolveEvaluator:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks for the user on how programs are run, once some were."""
+        """Remarks for the user on how programs are run; empty before the first run."""
         return self.sandbox.remarks
 
     @property

@@ -21,7 +21,7 @@ _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
 """Suffixes of files that are not programs even if named like an initial program."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-"""A file that identifies the output folder of a run, whatever its name."""
+"""A file that identifies a run's output folder, whatever the folder's name."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
 """Suffixes of run outputs and of files for people, which do not change the identity of a project."""
 _MOST_BUNDLED_FILES = 200
@@ -58,7 +58,7 @@ def own_settings(path: Path) -> Path | None:
 
 
 def other_settings(path: Path) -> list[str]:
-    """Return the names of all YAML files of a project, for a project without one of the usual names."""
+    """Return the names of all YAML files of a project; used if none has a usual name."""
     folder = path.parent if path.is_file() else path
     return sorted(
         str(file.relative_to(folder)) for part in ("", "configs/") for file in folder.glob(f"{part}*.y*ml")
@@ -98,7 +98,7 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 def content_digest(project: Project) -> str:
     """Return a hash of every file that the evaluator may read, regardless of the folder's path.
 
-    Excluded are settings, which are hashed with the problem, and files left by runs or for people.
+    It leaves out settings, which are hashed with the problem, files left by runs, and files for people.
     """
     settings = (own_settings(project.folder), project.metrics)
     files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))

@@ -120,7 +120,7 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return the part of a version's hash beside the problem: files, declarations, relevant settings."""
+    """Return what a version hashes besides the problem: files, declarations, relevant settings."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -187,7 +187,7 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the version for evaluations by OpenEvolve itself, which no search reuses."""
+    """Return the version for evaluations made by OpenEvolve itself; no search reuses them."""
     return content_id("imported", version)
 
 

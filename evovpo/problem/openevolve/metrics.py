@@ -34,7 +34,7 @@ _MERIT_WORDS = frozenset(
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
     )
 )
-"""Words that reverse this direction again."""
+"""Words that mean that higher is better even next to a cost word."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -100,7 +100,7 @@ def reward(metric: Metric, value: float) -> float:
 
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
-    """Return the reward vector of `metrics`, 0 where missing or not finite, and a list of faults."""
+    """Return the reward vector of `metrics` (0 for a missing or non-finite one), and a list of faults."""
     end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
@@ -118,10 +118,10 @@ def learn(
 ) -> tuple[Metric, ...]:
     """Return the metrics of the reward vector, from the scores of the initial program; possibly none.
 
-    They are the `declared` metrics; one that the evaluator did not return needs bounds. If none is declared,
-    it is `combined_score`, or the mean that replaces it. Undeclared bounds are soft: the initial program has
-    reward 1/2, and a value better by one span has 3/4. The span is the absolute value of the initial
-    program's metric, at least 0.001, or 1 if that is 0.
+    These are the `declared` metrics; a metric that the evaluator did not return needs bounds. If none is
+    declared, the only one is `combined_score`, or the mean that replaces it. Undeclared bounds are soft: the
+    initial program gets reward 1/2, and a value better by one span gets 3/4. The span is the absolute value
+    of the initial program's metric, but at least 0.001; if that value is 0, the span is 1.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -192,7 +192,7 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
     """Return a `metrics.toml` with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound lies beyond the best value by 25 % of the distance between the two, but not beyond 0 unless
+    better bound lies beyond the best value, by 25 % of its distance to the worse bound, but beyond 0 only if
     a value does: errors and times are never negative. Undeclared directions are guessed from the name.
     """
     lines = [

@@ -36,9 +36,9 @@ def open_project(
 
     Later sources override earlier ones: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the
     directory; `none` reads no file), `config_file`, `changes`. `frozen` returns stored problems for
-    `load_openevolve`. Raises as that does, `ConfigError`, and `NotAllowedError` if `allow` and
-    `evaluator.allow` do not grant the permissions that the project requires: openings in its `metrics.toml`
-    and, for a run, the servers and keys in its YAML.
+    `load_openevolve`. Raises the errors of `load_openevolve`, `ConfigError`, and `NotAllowedError` if
+    `allow` and `evaluator.allow` do not grant all permissions that the project needs: openings in its
+    `metrics.toml` and, for a run, the servers and keys in its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

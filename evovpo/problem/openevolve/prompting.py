@@ -14,9 +14,9 @@ from evovpo.types import Message, Problem, PromptKind
 
 
 class OpenEvolvePrompts:
-    """A prompt format that uses OpenEvolve's prompt for requests of one answer that improves one program.
+    """A prompt format with OpenEvolve's prompt if one answer is to improve one program, else with ours.
 
-    Feedback and failed answers appear as artifacts. Its placeholder `{changes}` is always "Unknown changes",
+    Feedback and failed answers appear as artifacts. The placeholder `{changes}` is always "Unknown changes",
     because evovpo does not store changes in OpenEvolve's form.
     """
 

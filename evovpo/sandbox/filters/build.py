@@ -70,7 +70,7 @@ filter cannot restrict paths. The last call only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
 """System calls outside Landlock's control that read attributes of any file: they fail as on a file system
-without attributes, which copying tools ignore. inotify, which reveals names, is not allowed either."""
+without attributes, and copying tools ignore that. inotify, which reveals names, is not allowed either."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat

@@ -112,7 +112,7 @@ def serve(descriptor: int, code: str) -> None:
 
 
 class SocketModule(ModuleType):
-    """A module for a candidate's stub that wraps a socket with an untrusted other end; thread-safe."""
+    """A module, for a candidate's stub, around a socket whose other end is untrusted; thread-safe."""
 
     CandidateError = CandidateError
 

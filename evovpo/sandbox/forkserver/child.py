@@ -26,7 +26,7 @@ def become(
     """Lock down this fresh child of `parent`, run untrusted code, and exit.
 
     A byte on the pipe `ready` reports that the lock-down is complete; the pipe and every descriptor from
-    `first_closed` on are closed before any code runs that could forge it.
+    `first_closed` on are closed before any code that could forge the byte runs.
     """
     code = 1
     try:

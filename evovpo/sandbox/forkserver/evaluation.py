@@ -160,7 +160,7 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
 
 
 def seed_generators(state: Any) -> None:
-    """Restore the generators of this child to their seeded state (`state` of Python's), else seed anew."""
+    """Restore seeded random generators of this child (Python's to `state`), and seed the others anew."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")

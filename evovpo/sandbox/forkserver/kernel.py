@@ -101,7 +101,7 @@ def file_rules(
 ) -> int:
     """Return the descriptor of a ruleset for `restrict` that allows only reading below the given paths.
 
-    A rule is a path and whether only names may be listed there; missing paths are ignored. Files below
+    A rule is a path, and true if only names may be listed there; missing paths are ignored. Files below
     `writable` may be changed; `can_execute` allows starting programs from all these paths. TCP (without
     `has_network`) and signals to processes outside are refused if the ABI supports that.
     """
@@ -202,7 +202,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork as `os.fork`, without hooks, a child that is invisible to waiting for any child."""
+    """Fork like `os.fork`, but without hooks; waiting for any child does not find this child."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

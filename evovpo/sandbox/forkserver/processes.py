@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return the number of tasks of processes, including threads, and their non-file memory in bytes."""
+    """Return the number of tasks (threads included) of processes, and their non-file memory in bytes."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -43,8 +43,8 @@ SEED = 0
 """Seed of the global random generators: every program starts from the same state."""
 
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
-"""File descriptors, in addition to those of `program`, which are all that a child keeps. A candidate that
-answers calls has its call socket in place of `CONTROL`."""
+"""File descriptors besides those of `program`; a child keeps only the latter. A candidate that answers
+calls has its call socket in place of `CONTROL`."""
 _MOST_DESCRIPTORS = 8
 
 
@@ -136,7 +136,7 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the payload's program, which with a socket answers calls on it; return how it ended."""
+        """Run the payload's program (if a socket is given, it answers calls there); return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)

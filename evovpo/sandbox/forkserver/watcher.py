@@ -196,7 +196,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """Return an otherwise unused user, and make it the owner of the private folder; None except for root."""
+    """For root, return an unused user and make it the owner of the private folder; else return None."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

@@ -381,7 +381,7 @@ _FAMILIES: tuple[tuple[float, Callable[[Random], Cell]], ...] = (
     (4, _padded), (9, _mixed), (6, _tagged), (2.5, _sometimes_empty),
 )  # fmt: skip
 _PLAIN = len(_FAMILIES) - 4
-"""Number of families, the first ones, that are not made of other columns."""
+"""Number of families that are not made of other columns; they come first."""
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:

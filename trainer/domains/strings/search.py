@@ -1,7 +1,7 @@
 """Searches string tasks with `evovpo.search`, joins included, and a model; many tasks at once.
 
 A search ends at the first program that is right on all training rows, or when its budget is spent. The task
-is solved if the answer, shortened as at the end of a run, is right on its held-out rows too.
+is solved if the answer, shortened as at the end of a run, is right on the held-out rows too.
 """
 
 from collections.abc import Sequence

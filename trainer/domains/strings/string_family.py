@@ -1,7 +1,7 @@
 """Generated string tasks whose examples conflict, as a domain of the study.
 
-The program behind every task has a branch: no program without one is right on all rows, and one that is right
-on some rows is wrong on others. Answers are judged in the sandbox, as in a search.
+The program behind every task has a branch: a program without a branch may be right on some rows, but is wrong
+on others. Answers are judged in the sandbox, as in a search.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Reads answers from numbered tags of a completion, and compares texts.
 
-A tag must occur once, be closed, and contain no tags but those of its own parts. Anything else makes its
-answer unreadable: zeros and a reason.
+A tag must occur once, be closed, and contain no tags but those of its own parts. Anything else makes the
+answer unreadable: it gets zeros and a reason.
 """
 
 import re
@@ -39,9 +39,9 @@ def asked(form: str, answers: int) -> str:
 
 
 def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
-    """Return the content of the only `<tag>...</tag>` of a text, which may not match `foreign`.
+    """Return the content of the only `<tag>...</tag>` of a text.
 
-    Raises `AnswerError` if it is ambiguous.
+    Raises `AnswerError` if the tag is missing, open or repeated, or the content matches `foreign`.
     """
     opening, closing = f"<{tag}>", f"</{tag}>"
     _, opened, rest = text.partition(opening)
@@ -83,7 +83,7 @@ def text_domain(
 
     `part` extracts the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable
     answer, which gets zeros: as many as the row's `size`, else one per component. Reasoning in `<think>` is
-    removed unless the domain judges it. `max_tokens` limits one answer and several; `threads` is parallelism.
+    removed unless judged. `max_tokens` has the limits for one answer and for several; `threads` work at once.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:

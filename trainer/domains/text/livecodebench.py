@@ -3,10 +3,10 @@
 Reward as in VPO (arXiv 2605.22817): one component per test; more than 16 tests are distributed over 16
 components, each the share of its tests that pass. Files are LiveCodeBench's, as `evovpo import-tasks
 livecodebench` reads them, or DeepCoder's (`trainer/domains/text/deepcoder.py`); for a task on standard input
-the prompt asks for a function from one text to another. Equal programs have equal syntax trees.
+the prompt asks for a function from one text to another. Programs are equal if their syntax trees are.
 
 Tests run in sequence in one process. A test that ends the process (too slow, out of memory) fails, and the
-tests after it run in a new process; at most three, with 10 seconds and 6 CPU seconds in all.
+tests after it run in a new process; at most three processes, with 10 seconds and 6 CPU seconds in all.
 """
 
 import ast

@@ -18,7 +18,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
     """Return the rows of one or several files (`files_of`) as records of one kind.
 
-    Raises `ProblemError` if there are none, or naming the invalid row and field.
+    Raises `ProblemError` if there are no rows, or with the name of an invalid row and field.
     """
     files = files_of(path)
     if len(files) > 1:
@@ -42,7 +42,7 @@ def files_of(data: str | Path | None) -> list[Path]:
 
 
 def check_digest(data: str | Path | None, sha256: str) -> None:
-    """Raise `ProblemError` unless the concatenated files have this SHA-256; an empty one fits any."""
+    """Raise `ProblemError` unless the concatenated files have this SHA-256; an empty `sha256` fits any."""
     if not sha256:
         return
     digest = hashlib.sha256()

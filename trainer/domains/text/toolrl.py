@@ -112,7 +112,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Pair each gold call, in order, with the most similar unpaired call; then list the unpaired ones."""
+    """Pair each gold call, in order, with the most similar unpaired call; then add calls left over."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))
