@@ -23,7 +23,7 @@ class ObjectiveConfig(Section):
     name: ObjectiveName = "vpo-at-k"
     """Training objective; change it to compare methods."""
     draws: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """K, weightings sampled per group; raise it for many components, at little cost."""
+    """K, number of weightings per group; raise it for many components, at little cost."""
     alpha: AboveZero = 1.0
     """Dirichlet concentration of the weightings; set it below 1 for many components."""
     k: Positive | None = None

@@ -78,7 +78,7 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return `[G]`: for each rollout, the mean value of the sets of k with it: a set is worth its best join.
+    """Return `[G]`: each rollout's mean value over its sets of k; a set's value is that of its best join.
 
     The value of a join of two answers is the mean over components of their maximum, as for two programs
     joined by a condition in a search. The mean over the rollouts is an unbiased estimate of the value of k
@@ -229,7 +229,7 @@ def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """VPO's objective for sets of k answers drawn independently, as in ROSA, estimated with max@k."""
+    """VPO's objective for sets of k independent answers (as in ROSA), estimated with max@k."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
@@ -281,7 +281,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return the number of rollouts in a set of k answers; k is by default half the answers, at most 8."""
+    """Return the number of rollouts in a set of k answers; by default k is half of all answers, at most 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 

@@ -248,7 +248,7 @@ def _finish(
     output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if its program memorised."""
+    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if the program memorised."""
     from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run, stored_run

@@ -99,7 +99,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line, by default that of the process, and exit with its exit code."""
+    """Run a command line, by default this process's own, and exit with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal cannot show must not end a run.

@@ -123,7 +123,7 @@ Executor = Annotated[
 def settings(
     overrides: Iterable[str] | None, given: Mapping[str, object], tree: type[Tree] | None = None
 ) -> dict[str, object]:
-    """Return values by `section.key`: those of `--set`, overridden by the `given` options."""
+    """Return settings by `section.key`: the values of `--set`, overridden by the `given` options."""
     from evovpo.config import Config
 
     changes = (tree or Config).read_changes(overrides or ())

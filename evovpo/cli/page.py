@@ -39,7 +39,7 @@ def serve(
     report: Annotated[str | None, option("FILE|SUITE", "Batch whose report is shown too.")] = None,
     no_browser: Annotated[bool, flag("--no-browser", "Do not open a browser.")] = False,
 ) -> None:
-    """Show all runs of a store in the browser, live and afterwards.
+    """Show all runs of a store in the browser, during the runs and afterwards.
 
     Prints the address. The page is read-only. Ctrl-C stops the server.
 

@@ -48,7 +48,7 @@ def open_store(url: str | None, *, create: bool = False) -> Store:
 
 
 def store_option(store: Store) -> str:
-    """Return the `--store` option for this store in a printed command; empty for the default store."""
+    """Return the `--store` option of this store for a command to print; empty for the default store."""
     from evovpo.store import DEFAULT_URL
 
     return "" if store.name == DEFAULT_URL else f" --store {shlex.quote(store.name)}"

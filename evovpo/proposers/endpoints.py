@@ -79,7 +79,7 @@ class Form:
     seed: int
     sampling: Sampling
     top: int = 0
-    """Number of likeliest tokens to return at each position, besides the sampled one."""
+    """Number of most likely tokens to return at each position, besides the sampled token."""
 
 
 class ServerReply(NamedTuple):

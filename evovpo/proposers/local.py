@@ -233,7 +233,7 @@ class LocalProposer:
     larger request has its own batch). The token ids of a rollout include the end token, its text does not.
     The worker uses one CPU thread, the fastest for models of a few million parameters.
 
-    `loaded` is the version's policy if it is loaded already. `follow`, called before every request, returns
+    `loaded` is the version's policy, if already loaded. `follow`, called before every request, returns
     the version to use; a new version is loaded between two batches.
     """
 

@@ -39,8 +39,8 @@ class OpenAIProposer:
 
     A request is tried `settings.attempts` times, and at least for `settings.patience_seconds` if the server
     is busy, failing or too slow; waits start at `wait_seconds` and double. `record` is called with every
-    request; `spent_before` returns what earlier processes of a run spent of `budget`. `said` has the
-    warnings already given.
+    request; `spent_before` returns what earlier processes of a run spent of `budget`. `said` holds
+    the warnings already given.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class OpenAIProposer:
         indices: Sequence[int],
         sampling: Sampling,
     ) -> list[tuple[ServerReply, float]]:
-        """Return the replies of a ticket in the order of `indices`, each with its seconds."""
+        """Return the replies of a ticket in the order of `indices`, each with its time in seconds."""
         messages = prompt.messages
         endpoint: str = self._settings.endpoint
         if endpoint == "auto":

@@ -2,7 +2,7 @@
 
 `Sandbox`: a fork-server per core forks one child per candidate, which gets inputs and returns JSON; expected
 answers and scorer stay outside. `WholeSandbox` runs an evaluator and the candidate it imports in one process,
-`ProxySandbox` in two. `python -m evovpo.sandbox --selftest` runs a table of attacks.
+`ProxySandbox` in two processes. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 
 from evovpo.sandbox.evaluators import ProxySandbox, WholeJob, WholeSandbox

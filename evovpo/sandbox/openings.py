@@ -46,7 +46,7 @@ class Openings:
 
     @property
     def has_network(self) -> bool:
-        """True if sockets can reach other machines and services of this one."""
+        """True if sockets can reach other machines, and services of this machine."""
         return "network" in self.words
 
     @property

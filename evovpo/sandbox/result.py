@@ -1,4 +1,4 @@
-"""Combines the kernel's report (trusted) and a process's output (untrusted, strictly parsed) to a result."""
+"""Makes a result of the kernel's report (trusted) and a process's output (untrusted, strictly parsed)."""
 
 import errno
 import os
@@ -178,7 +178,7 @@ def judge(
 
 
 def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level) -> Result:
-    """Return the result of a program that answered calls; ending it on request is not a failure."""
+    """Return the result of a program that answered calls; it has not failed if it was ended on request."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
     return Result(**_ending(report, ProcessOutput({"outputs": []}, is_done=True), b"", log, limits, level))

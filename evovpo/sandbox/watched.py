@@ -31,7 +31,7 @@ WORK_PREFIX = "evovpo-evaluation-"
 FIRST_PRIVATE_USER = 2_000_000_000
 """Root's evaluations run as users with ids from here on, a different one for each watcher."""
 TASK_SLACK = 64
-"""Added to the user's current number of tasks, because the limit counts all of them and others may start."""
+"""Added to the user's current number of tasks, as the limit counts all tasks and more may start."""
 
 
 class Surroundings(NamedTuple):
@@ -73,7 +73,7 @@ class EvaluatorServer(Server):
     def evaluate(
         self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
-        """Return the watcher's report, or the reason that there is none, with result and log.
+        """Return the watcher's report (or the reason that it is missing), the result and the log.
 
         `calls` is connected to a candidate in another process. Raises `SandboxError` if no watcher starts.
         """

@@ -57,7 +57,7 @@ class TrainingBudget(Part):
     prompts: Positive = 8
     """P, prompts per step."""
     tasks: Positive = 1000
-    """Number of training tasks, used in a seeded random order; none repeats before all were used."""
+    """Number of training tasks, used in a seeded random order; none is repeated until all were used."""
 
 
 def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Completion]]]:

@@ -36,9 +36,9 @@ def open_domain(
 
     `name` is one of `GENERATED` (no data), one of `FILE_DOMAINS` (which read `data`, one file or several,
     comma-separated), or a Python file (`trainer/domains/text/yours.py`). Every row of a file is a prompt;
-    `split` (train, validation, test) has 8, 1, 1 of ten rows. Generated domains make the tasks of the split
-    (default: train). `tasks` limits the prompts by a fixed random draw, balanced over strata. `dates`,
-    FROM..TO, keeps only rows of these days (2024-08 means the month).
+    `split` (train, validation, test) selects 8, 1 or 1 of every ten rows by position. Generated domains make
+    the tasks of the split (default: train). `tasks` limits the prompts by a fixed random draw, balanced over
+    strata. `dates`, FROM..TO, keeps only rows of these days (2024-08 means the month).
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """

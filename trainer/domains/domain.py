@@ -21,7 +21,7 @@ Row: TypeAlias = Mapping[str, Any]
 """One row of a domain's prompts."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 Chains: TypeAlias = list[list[JudgedAnswer]]
-"""Exactly m answers per completion; an unreadable or missing one has zero rewards and a reason."""
+"""Exactly m answers per completion; an unreadable or missing answer has zero rewards and a reason."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Domain:
 
     name: str
     components: tuple[str, ...]
-    """Names of the reward components; a row with fewer of them has the first ones."""
+    """Names of the reward components; a row may have only the first few."""
     answers: int
     """m, the number of answers asked for in a prompt and read from a completion."""
     prompts: list[dict[str, Any]]
@@ -117,11 +117,11 @@ class TaskFamily(Protocol):
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the reward components; a task with fewer of them has the first ones."""
+        """Names of the reward components; a task may have only the first few."""
 
     @property
     def shows_parents(self) -> bool:
-        """True if a prompt can show an answer to improve on."""
+        """True if a prompt can show an answer that is to be improved."""
 
     def max_tokens(self, answers: int) -> int:
         """Return the maximum completion tokens to sample."""

@@ -174,7 +174,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
 
 @contextmanager
 def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
-    """Generate with this configuration alone; transformers would fill its gaps from the model's."""
+    """Generate with this configuration alone; transformers would fill gaps from the model's own."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     own, whole.generation_config = whole.generation_config, config
     try:

@@ -62,7 +62,7 @@ class TrainingRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """Sampling settings for both measurements, where they differ from the training's."""
+    """Sampling settings that differ from the training's, for measuring before and after training."""
     dates: str = ""
     test_dates: str = ""
     """Date range FROM..TO of the test rows; `dates` is that of the training rows."""
@@ -210,11 +210,11 @@ class TrainingResult(NamedTuple):
 
     steps: int
     before: dict[str, float] | None
-    """best@k of the start model by k; None if nothing was measured."""
+    """best@k of the start model, by k; None if nothing was measured."""
     after: dict[str, float] | None
     output: str
     expected_before: dict[str, float] | None = None
-    """E_w best@k of the start model by k."""
+    """E_w best@k of the start model, by k."""
     expected_after: dict[str, float] | None = None
     gain: dict[str, float] | None = None
     """E_w best@k at the largest k, after minus before, paired over the prompts."""
@@ -223,7 +223,7 @@ class TrainingResult(NamedTuple):
 
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
-"""Called with an activity, amount done, total amount and figures; a note has total 0."""
+"""Called with an activity, amount done, total amount and figures; for a note the total is 0."""
 
 
 class _Callback(TrainerCallback):

@@ -289,7 +289,7 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
-    """Return one training of a recipe, with its options overridden by those `given`."""
+    """Return one training of a recipe; its options are overridden by the `given` ones."""
     from trainer.domains.training import TrainingRequest
 
     options = recipe.options(recipe.arm(arm), seed)

@@ -16,7 +16,7 @@ FIGURES = {
     "best_at_k": "best@k", "pass_at_k": "pass@k", "expected_at_k": "E_w best@k under random weightings",
     "pair_at_k": "pair@k: two of k are together right on every component",
 }  # fmt: skip
-"""Figures by k in the rows, with their titles; older rows lack the last one or two."""
+"""Figures that rows have by k, with their titles; older rows lack the last one or two."""
 START = "start"
 """Value of an arm's `model` for the start model of the study."""
 TEST = "test tasks"
@@ -47,7 +47,7 @@ class StudyArm(Part):
     model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
     objective: str = ""
-    """Training objective, followed by the arm's own training settings; empty for a given model."""
+    """Training objective; the arm's own training settings follow. Empty for a given model."""
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24

@@ -105,7 +105,7 @@ class TrainingJob:
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Run it with one thread. Raises `FatalError`, because an error of one task would occur in all."""
+        """Run it with one thread. Raises `FatalError`, as an error of one task would occur in all tasks."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -225,7 +225,7 @@ def run_trainings(
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Run the trainings without a row, and the final ones without a model."""
+    """Run the trainings that have no row, and the final trainings that have no model."""
     missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name

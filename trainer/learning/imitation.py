@@ -56,7 +56,7 @@ _FEWEST_RIGHT_ROWS = 2
 
 
 class LeftOutReason(StrEnum):
-    """Reason why a program that is best under some weighting is not a target."""
+    """Why a program that is best under some weighting is still not a target."""
 
     WRONG = "wrong on validation rows"
     TWICE = "found by another run"
@@ -191,7 +191,7 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives that choose targets: three quarters, by a hash; the others validate.
+    """Return the objectives used to choose targets: three quarters, by a hash; the others validate.
 
     All objectives if the problem has its own validation rows, or no rows.
     """

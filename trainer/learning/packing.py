@@ -15,7 +15,7 @@ T = TypeVar("T")
 PACKED_TOKENS = 512
 """Maximum tokens of a packed sequence; the cost of attention is quadratic in it."""
 TOKENS_AT_ONCE = 2048
-"""Tokens in one forward and backward pass; more are accumulated, with the same gradient."""
+"""Tokens per forward and backward pass; gradients of several passes are summed, with equal result."""
 
 
 class TrainingRow(NamedTuple):

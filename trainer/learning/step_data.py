@@ -121,7 +121,7 @@ def group_figures(
     keys_G_M: Sequence[Sequence[str | None]],
     weights_K_D: Floats,
 ) -> GroupFigures:
-    """Return the figures of a group's valid rollouts; `keys_G_M` identify answers, None if unreadable."""
+    """Return the figures of a group's valid rollouts; `keys_G_M` identifies answers (None: unreadable)."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]
     pool = np.concatenate(chains)
     return GroupFigures(

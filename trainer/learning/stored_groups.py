@@ -33,7 +33,7 @@ class Skip(StrEnum):
 
     @property
     def is_of_run(self) -> bool:
-        """True if the settings of the run are the reason, so that a run with only such groups is an error."""
+        """True if the reason lies in the settings of the run: a run with only such groups is an error."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 

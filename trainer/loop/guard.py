@@ -112,7 +112,7 @@ def uncompared(store: Store, plan: TrainingPlan) -> str:
     """Return the reason why a new version cannot be compared with earlier ones; empty if it can.
 
     A probe uses the built-in model's format for strings and samples in this process. It does not apply to
-    runs in another format, or to models that only a server can sample.
+    runs in another format, or to models that only a server can run.
     """
     for run_id in plan.training.runs:
         run = store.run(run_id)

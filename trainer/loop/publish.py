@@ -132,7 +132,7 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
 
 
 def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -> PolicyVersion | None:
-    """Return the last stored version if an interrupted publication already stored `made` as it."""
+    """Return the last stored version if it is `made`, from an interrupted publication; else None."""
     last = next(reversed(store.policy_versions()), None)
     if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(
         last, metrics=made.metrics

@@ -11,7 +11,7 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Maximum problems for the guard alone, in a suite with three times as many; fewer may be requested."""
+"""Maximum problems for the guard alone, if the suite has three times as many; a call may ask for fewer."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -118,7 +118,7 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return some training rollouts with zero advantages, only those of version `written_by` if given."""
+    """Return some training rollouts (only of version `written_by`, if given) with zero advantages."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)

@@ -77,7 +77,7 @@ class TrainingCallbacks:
     """Called with the plan and the number of its finished steps."""
     stepped: Callable[[TrainingStep], None] = ignore
     probed: Callable[[int, int], None] = ignore
-    """Called with the number of probed problems and the total, over both versions."""
+    """Called with the number of problems probed so far and the total, both counted over all versions."""
 
 
 def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:

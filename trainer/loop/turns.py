@@ -28,7 +28,7 @@ class LoopWatch(TrainingCallbacks):
     searched: Callable[[Outcome], None] = ignore
     trained: Callable[[RetrainResult], None] = ignore
     not_trained: Callable[[str], None] = ignore
-    """Called with the reason of a failed training; the loop continues with the served version."""
+    """Called with the reason why a training failed; the loop continues with the served version."""
     measured: Callable[[str, int, int], None] = ignore
     """Called at the end with the measured version, the number of problems done and the total."""
 

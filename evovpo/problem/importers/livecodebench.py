@@ -173,7 +173,7 @@ def _cases(value: object, where: str) -> _Cases:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles only text, numbers, lists and dictionaries; anything else needs a name, which is refused."""
+    """Unpickles only text, numbers, lists and dictionaries; all else needs an import, which is refused."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -51,7 +51,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write one problem: with a scorer if outputs are compared word by word, else by example."""
+    """Write one problem: with a scorer if outputs are compared word by word, else with examples."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [

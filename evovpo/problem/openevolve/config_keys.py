@@ -144,7 +144,7 @@ KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
 OF_ONE_MODEL = (*LEGACY_MODELS, "top_p", "reasoning_effort")
-"""Keys of `llm` that name models, or apply only in the table of a single model."""
+"""Keys of `llm` that name models, or that take effect only in the table of one model."""
 TOP_LEVEL_WORKERS = "parallel_evaluations"
 OF_MODEL = {
     "api_base": "base_url",

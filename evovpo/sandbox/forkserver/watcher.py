@@ -24,7 +24,7 @@ WATCH_SECONDS = 0.02
 FOLDER_WATCH_SECONDS = 0.25
 """Interval between checks of the private folder's size, if the kernel does not limit it."""
 FLOOD_BYTES = 256 << 20
-"""A longer log ends the evaluation; a shorter one is truncated to the limit."""
+"""A log longer than this ends the evaluation; a shorter log is truncated to the usual limit."""
 MEMORY_SHARE = 2
 """Memory limit of all processes of an evaluation together, as a multiple of that of one."""
 END_SECONDS = 10.0

@@ -61,7 +61,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 
 
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
-    """Apply the restrictions of an evaluation except those per process; return the remaining filters."""
+    """Apply those restrictions of an evaluation that forks inherit; return the filters left to apply."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     child.limit_evaluation(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])

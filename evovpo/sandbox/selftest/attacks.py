@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; it is held if the program ends with an expected status (and for `ok`, does nothing)."""
+    """One attack; it is held if its program ends with an expected status and, if `ok`, did nothing."""
 
     name: str
     code: str
