@@ -62,7 +62,7 @@ class DataConfig(Section):
     gone: ClassVar[Mapping[str, str]] = {"rollouts": "search with search.rollouts=8 instead"}
 
     staleness_limit: Count = 4
-    """Maximum age of a group, in policy versions; 0 uses only groups sampled by the trained version."""
+    """Maximum age of a group, in policy versions; 0 uses only groups of the version being trained."""
 
 
 class ImitateConfig(Section):
@@ -84,7 +84,7 @@ class ProbeConfig(Section):
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
     """Held-out problems; raise it for a finer comparison; 0: no comparison."""
     answers: Annotated[int, Field(ge=2, le=10_000)] = 48
-    """Answers sampled per problem; set at least the budget of the searches you plan."""
+    """Answers sampled per problem; use no fewer than the budget of planned searches."""
     evaluations: Count = 60
     """Budget of an additional search of each problem; 0 for none."""
     serve_worse: bool = False

@@ -5,8 +5,8 @@ G arrays `[m_g, D]` if chains differ in length (a missing answer equals a row of
 maximum of non-negative scores). Reward vectors become scalars only in this module.
 
 Deliberate departures from the sources: every objective uses the population's standard deviation plus 1e-6,
-so that arms differ only in their rewards (veRL's GRPO divides by the sample's); all advantages are exactly
-zero if it is below 1e-6; nothing is normalised beforehand.
+so that arms differ only in their rewards (veRL's GRPO divides by the sample's); a deviation below 1e-6
+makes all advantages zero; nothing is normalised beforehand.
 """
 
 from collections.abc import Callable, Mapping, Sequence

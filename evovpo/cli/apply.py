@@ -50,12 +50,12 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it runs, and an extra column,
-    "NAME trusted", says yes if the program is right on more than half of the similar training rows.
+    A program that is wrong on a training row is refused. With --anyway it runs; an extra column,
+    "NAME trusted", is yes if it is right on most training rows similar to the row.
 
-    The command lists failed rows, filled cells of the column NAME that differ from the program's result (and
-    are kept), and rows unlike every example. Row 1 is the first row below the column names. Exit code 1: some
-    rows failed.
+    The command lists failed rows, earlier entries in the column NAME that differ from the program's result
+    (they are kept), and rows unlike every example. Row 1 is the first row below the column names. Exit code
+    1: some rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """

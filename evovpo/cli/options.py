@@ -70,8 +70,8 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also a YAML file; "
-        "[bold]none[/bold]: ignore the project's own file.",
+        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also YAML, or "
+        "the word [bold]none[/bold], to ignore its own file.",
         *("--config", "-c"),
     ),
 ]

@@ -148,7 +148,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem: its newest run, else a new run.")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem, to use its newest or a new run.")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -156,7 +156,7 @@ def doctor(
 ) -> None:
     """Diagnose whether training with VPO on a problem's reward vector is worthwhile.
 
-    If the problem has no run, a search with the settings of --config and --set first samples 240 answers.
+    If the problem has no run, 240 answers are sampled first, by a search that uses --config and --set.
 
     [dim]Examples:[/dim]  evovpo doctor latest
                evovpo doctor strings/name-short-form

@@ -33,7 +33,7 @@ def copy(
 ) -> None:
     """Copy all runs, policies and trainings to another database, and verify every row.
 
-    Rows in TO are kept: repeat the command to finish an interrupted copy or to add new rows of FROM. FROM
+    Rows in TO are kept: repeat the command to finish an interrupted copy or to add newer rows. FROM
     may be in use; rows written after the start of the copy are left out. Policy folders are not copied.
 
     [dim]Example:[/dim]  evovpo store copy evovpo.db postgresql+psycopg://me@server/evovpo
@@ -67,7 +67,7 @@ def prune(
 ) -> None:
     """Remove runs with their programs and evaluations; without --yes only show what would be removed.
 
-    Runs shown as "running" or used to train a policy are kept. Meanwhile, other processes have to wait.
+    Runs shown as "running" or used to train a policy are kept. Other processes wait during the removal.
 
     [dim]Examples:[/dim]  evovpo store prune 3f2a 77c0
                evovpo store prune --all --yes

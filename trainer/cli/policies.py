@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that must load the version before it is served, as [bold]MODEL@URL[/bold]: the name of "
-        "the server's base model and an address that ends in /v1; repeatable.",
+        "[bold]MODEL@URL[/bold] of a vLLM server that must load the version before it is served: its base "
+        "model's name, and an address that ends in /v1; repeatable.",
         "--server",
     ),
 ]

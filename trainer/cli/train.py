@@ -99,8 +99,8 @@ def train(
 ) -> None:
     """Train any model on-policy with a domain's reward vectors, and measure the gain.
 
-    After Ctrl-C or a crash the same command continues from the last checkpoint. For several GPUs
-    use [bold]accelerate launch -m evovpo train[/bold], for sampling with vLLM
+    After Ctrl-C or a crash the same command continues from the last checkpoint. On several GPUs,
+    run [bold]accelerate launch -m evovpo train[/bold]; to sample with vLLM, add
     [bold]--set use_vllm=true[/bold].
 
     [dim]Examples:[/dim]  evovpo train --domain maze-conflict --dry-run

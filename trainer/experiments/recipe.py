@@ -46,7 +46,7 @@ class RecipeArm(Part):
 
 
 class Machine(Part):
-    """The expected hardware of a training, for `--dry-run`. Rates: completion tokens of all GPUs."""
+    """Expected hardware of a training, for `--dry-run`. Rates: completion tokens per second, all GPUs together."""
 
     gpus: Positive = 1
     parameters: float = 0.0
