@@ -46,7 +46,7 @@ class RecipeArm(Part):
 
 
 class Machine(Part):
-    """Expected hardware of a training, for `--dry-run`. Rates: completion tokens per second, all GPUs together."""
+    """Expected hardware of a training, for `--dry-run`. Rates: completion tokens per second, over GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
