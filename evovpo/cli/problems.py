@@ -143,25 +143,28 @@ def check(
     evovpo check strings/phone-with-hyphens --prompts --set prompt.style=rewrite
     evovpo check --bounds latest > circle_packing/metrics.toml
     """
-    from evovpo.builtin.strings.format import expression_fault
-    from evovpo.errors import InitialProgramError
-    from evovpo.judging.check import check_problem, check_project
-    from evovpo.prompts.templates import write_templates
-    from evovpo.reports.runs_table import bounds_text, check_json, check_view, settings_table
-    from evovpo.runs.request import open_request
-    from evovpo.runs.stored import find_run
-
     if write_prompts is not None:
+        from evovpo.prompts.templates import write_templates
+
         files = write_templates(write_prompts)
         say(f"{write_prompts} holds {len(files)} templates; delete those that you do not change.")
         say(f"To use the others:  --set prompt.templates={write_prompts.resolve()}")
     if bounds is not None:
+        from evovpo.reports.runs_table import bounds_text
+        from evovpo.runs.stored import find_run
+
         with open_store(store_url) as store:
             say(bounds_text(store, find_run(store, bounds)).rstrip("\n"))
     if path is None:
         if write_prompts is None and bounds is None:
             raise ConfigError("expected PATH, --write-prompts FOLDER or --bounds RUN, found none; name one")
         return
+    from evovpo.builtin.strings.format import expression_fault
+    from evovpo.errors import InitialProgramError
+    from evovpo.judging.check import check_problem, check_project
+    from evovpo.reports.runs_table import check_json, check_view, settings_table
+    from evovpo.runs.request import open_request
+
     server = {"proposer.name": base_url and "openai", "proposer.base_url": base_url, "proposer.model": model}
     changes = settings(overrides, {"store.url": store_url, **server})
     if prompts:
