@@ -21,7 +21,7 @@ _REMOVED = {
     ),
     **dict.fromkeys([("doctor", "--png"), ("doctor", "--no-png")], "it draws nothing: leave it out"),
     ("serve", "--allow-actions"): "the page only reads: stop runs with Ctrl-C, then evovpo resume",
-    **dict.fromkeys([("loop", "--side-by-side"), ("loop", "--half")], "both take turns: leave it out"),
+    **dict.fromkeys([("", "--side-by-side"), ("", "--half")], "searches and trainings take turns"),
     ("", "--metrics"): "use: --set evaluator.metrics=FILE",
     ("", "--initial-program"): "use: --set evaluator.initial_program=FILE",
     ("evolve", "--for-training"): "use: --set search.rollouts=8",

@@ -86,12 +86,13 @@ class StudyResults:
         """Return the finished grid points of each arm, and whether each was chosen."""
         found = dict[str, list[Row]]()
         for arm in tuned_arms(self.study):
-            best, points = best_point(self.study, arm, self._export), found.setdefault(arm.name, [])
-            for name, point in ((one.name, one.arm) for one in grid(self.study, arm)):
-                if (row := self._export.trainings.get(name)) is not None:
-                    about = {"learning_rate": point.learning_rate, "kl": point.kl, "score": row["score"]}
-                    about |= {"temperature": row.get("temperature", 1.0), "diverged": bool(row["diverged"])}
-                    points.append(about | {"chosen": best is not None and name == best.name})
+            best, found[arm.name] = best_point(self.study, arm, self._export), []
+            for point in grid(self.study, arm):
+                if (row := self._export.trainings.get(point.name)) is not None:
+                    about = {"learning_rate": point.arm.learning_rate, "kl": point.arm.kl}
+                    about |= {"score": row["score"], "temperature": row.get("temperature", 1.0)}
+                    about |= {"diverged": bool(row["diverged"]), "chosen": point == best}
+                    found[arm.name].append(about)
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:

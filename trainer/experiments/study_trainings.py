@@ -115,10 +115,7 @@ class TrainingJob:
 
 
 def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callable[[str, Any], None]) -> None:
-    """Run jobs in processes and call `take` with each name and result.
-
-    Raises `TrainingError` for a job whose process is killed again and again.
-    """
+    """Run jobs, call `take` with each name and result; raises `TrainingError` for one killed repeatedly."""
 
     def told(message: Message) -> None:
         if isinstance(message, TaskDone):

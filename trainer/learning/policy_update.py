@@ -151,7 +151,6 @@ def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Ten
 def _token_losses(
     logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
-    """Return the figures of each completion token (N)."""
     distribution = _log_softmax(logits, settings.temperature)
     logprobs = _chosen(distribution, batch.completion_ids)
     ratio = torch.exp(logprobs - batch.logprobs)
