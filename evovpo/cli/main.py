@@ -92,10 +92,9 @@ def mount_commands() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Act like Ctrl-C, even where SIGINT is ignored, as in processes that a script starts with `&`."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.default_int_handler(number, frame)
-    signal.raise_signal(signal.SIGINT)
+    """Act like Ctrl-C, even where SIGINT is blocked."""
+    handler = signal.getsignal(signal.SIGINT)  # asyncio's own while a search runs
+    (handler if callable(handler) else signal.default_int_handler)(number, frame)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -104,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal cannot show must not end a run.
             stream.reconfigure(errors="backslashreplace")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a process that a script starts with `&`
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
             signal.signal(number, _interrupt)

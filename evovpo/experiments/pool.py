@@ -92,6 +92,7 @@ def serve(pipe: Connection) -> None:
     """Run tasks received from `pipe` until `None` is received; main function of a process."""
     os.setpgid(0, 0)  # Ctrl-C in a terminal reaches only the parent, which stops this process
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while (task := pipe.recv()) is not None:

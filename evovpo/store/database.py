@@ -99,6 +99,8 @@ class Database:
         snapshot = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True} if is_postgres else {}
         self._reader = self._pool.execution_options(**snapshot)
         self._one_writer = threading.Lock()
+        # Ctrl-C during a commit leaves its transaction open.
+        event.listen(self._pool, "checkout", lambda connection, *_: connection.rollback())
         if self._is_sqlite:
             event.listen(self._pool, "connect", _prepare_sqlite)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from postgres import running_server
-from sqlalchemy import MetaData, create_engine, inspect, text
+from sqlalchemy import MetaData, create_engine, event, inspect, text
 
 from evovpo.errors import StoreError
 from evovpo.store import Store
@@ -467,6 +467,17 @@ def test_history_may_be_read_while_the_run_is_written(store: Store) -> None:
     first = next(reader)
     append(store, "run-a", more, tells_before=6)
     assert [first, *reader][: len(history)] == history
+
+
+def test_a_commit_stopped_by_ctrl_c_does_not_hinder_the_next(store: Store) -> None:
+    def stop(_connection: object) -> None:
+        raise KeyboardInterrupt
+
+    event.listen(store._pool, "commit", stop, once=True)
+    with pytest.raises(KeyboardInterrupt):
+        store.set_run_status("run-a", RunStatus.STOPPED)
+    store.set_run_status("run-a", RunStatus.INTERRUPTED)
+    assert store.run("run-a").status is RunStatus.INTERRUPTED
 
 
 def test_history_of_an_unknown_run_is_a_store_error(store: Store) -> None:
