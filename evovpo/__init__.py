@@ -1,7 +1,7 @@
 """Evolutionary program search whose proposer learns from the search.
 
-`evolve` makes a whole run, `Search` is an ask-and-tell interface for your own loop, `list_runs` and
-`read_run` read a store. Modules are imported when one of their names is first used.
+`evolve` makes a whole run. `Search` is an ask-and-tell interface for your own loop. `list_runs` and
+`read_run` read a store. A module is imported when one of its names is first used.
 """
 
 from importlib import import_module

@@ -62,7 +62,7 @@ class SearchConfig(Section):
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
     """G, completions per prompt; None: 8 for the built-in model and `loop`, else 1."""
     answers: Annotated[int, Field(ge=1, le=4)] = 1
-    """M, answers per completion; 3 for training with VPO, 1 solves more problems."""
+    """M, answers that the model writes in one completion: 1 solves most, 3 is for training with VPO."""
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3

@@ -1,7 +1,7 @@
-"""Base classes of configurations: a tree of validated sections, read from TOML, changes and stored JSON.
+"""Base classes of configurations: trees of validated sections, read from TOML, overrides or stored JSON.
 
-A setting is a field whose type defines the valid values and whose docstring says what it is and when to
-change it. Values are checked when a section is created.
+A setting is a field of a section. Its type defines the valid values. Its docstring describes the setting and
+says when to change it. Values are checked when a section is created.
 """
 
 import json
@@ -17,7 +17,7 @@ from evovpo.config_values import as_typed, expected, read_text, toml_value
 from evovpo.errors import ConfigError, EvovpoError, nearest_hint
 
 LARGEST = 2**63 - 1
-"""Largest whole number of a setting."""
+"""Largest integer that a setting accepts."""
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -27,14 +27,14 @@ NotNegative = Annotated[float, Field(ge=0.0)]
 
 
 class Section(BaseModel):
-    """Base of sections with frozen, typed values; raises `ConfigError` for values of another type."""
+    """Base class of configuration sections. Values are frozen; an invalid value raises `ConfigError`."""
 
     model_config = ConfigDict(
         strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
     )
 
     gone: ClassVar[Mapping[str, str]] = {}
-    """Settings of earlier versions -> their replacement; stored configurations may have them."""
+    """Maps removed settings, which stored configurations may still contain, to advice on a replacement."""
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -62,7 +62,7 @@ class Section(BaseModel):
         return cls.__name__.removesuffix("Config").lower()
 
     def changed(self, **values: Any) -> Self:
-        """Return a validated copy with these values; a section's values may be a mapping by key."""
+        """Return a validated copy with new values. A mapping as value changes single keys of a section."""
         found = dict(self)
         for name, value in values.items():
             is_section = isinstance(value, Mapping) and isinstance(found[name], Section)
@@ -71,7 +71,7 @@ class Section(BaseModel):
 
     @classmethod
     def faults(cls, values: Mapping[str, object]) -> list[str]:
-        """Return the errors of single keys, without checks across keys."""
+        """Return the error message of each invalid key, without the errors of `check`."""
         try:
             cls.__pydantic_validator__.validate_python(dict(values), self_instance=cls.model_construct())
         except ValidationError as error:
@@ -100,14 +100,14 @@ class Section(BaseModel):
 
 
 class Tree(Section):
-    """Base of whole configurations: sections with defaults, and tuples of sections of one kind."""
+    """Base class of whole configurations. Each field is a section, or a tuple of sections of one class."""
 
     def to_json(self) -> str:
         """Return the resolved configuration as one line of JSON with sorted keys."""
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return for each differing `section.key`, or list by name, the own value and that of `other`."""
+        """Return {`section.key`: (own value, value in `other`)}; lists of sections are compared whole."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value
@@ -120,7 +120,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse the output of `to_json`, also of an older version; raises `ConfigError`."""
+        """Return the configuration that `to_json` (of any version) has written. Raises `ConfigError`."""
         origin = "stored configuration"
         try:
             data = json.loads(text)
@@ -130,7 +130,7 @@ class Tree(Section):
 
     @classmethod
     def of_today(cls, data: Any) -> Any:
-        """Return stored settings without those that only older versions had."""
+        """Return stored settings without the settings that no longer exist."""
         if not isinstance(data, Mapping):
             return data
         gone = {name: kind.gone for name, (kind, _) in cls._sections().items()}
@@ -151,9 +151,9 @@ class Tree(Section):
     ) -> Self:
         """Return the defaults overridden by `base`, then by the TOML file at `path`, then by `changes`.
 
-        `base` has sections and keys like a file, and `origin` is its name in error messages; `changes` are
-        values by `section.key`. Raises `ConfigError` with the file name for an unreadable file, unknown keys
-        and invalid values.
+        `base` contains sections and keys, like a file. Error messages call `base` by the name `origin`.
+        `changes` maps `section.key` to values. Raises `ConfigError` for an unreadable file, unknown keys and
+        invalid values.
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:
@@ -163,7 +163,7 @@ class Tree(Section):
 
     @classmethod
     def key_faults(cls, base: object, origin: str) -> list[str]:
-        """Return the errors of single sections and keys; `base` and `origin` as in `load`."""
+        """Return an error message for each invalid section or key of `base`; parameters are as in `load`."""
         if not isinstance(base, Mapping):
             return [f"{origin}: expected sections with keys, found {base!r:.80}"]
         sections, faults = cls._sections(), []
@@ -213,7 +213,6 @@ class Tree(Section):
 
     @classmethod
     def _read(cls, data: Any, origin: str) -> Mapping[str, Any]:
-        """Return section -> key -> value; tuples are lists. Raises `ConfigError` with `origin`."""
         for fault in cls.key_faults(data, origin):
             raise ConfigError(fault)
         checked: Mapping[str, Any] = data
@@ -221,7 +220,7 @@ class Tree(Section):
 
     @classmethod
     def read_changes(cls, texts: Iterable[str]) -> dict[str, object]:
-        """Parse texts `section.key=value` by the type of the key; `load` validates the values."""
+        """Parse texts `section.key=value` to {`section.key`: value}. The values are not checked yet."""
         sections, changes = cls._sections(), dict[str, object]()
         for text in texts:
             name, equals, value = text.partition("=")
@@ -256,7 +255,7 @@ def _sentence(field: FieldInfo) -> str:
 
 
 def merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the layers merged: later layers override single keys, and replace lists of tables as a whole."""
+    """Return the merged layers. A later layer overrides single keys, but replaces a whole list of tables."""
     tree: dict[str, Any] = {}
     for layer in layers:
         for name, values in layer.items():
@@ -265,7 +264,7 @@ def merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def in_sections(values: Mapping[str, object]) -> dict[str, object]:
-    """Return values by `section.key` as nested sections; a name without a dot is a whole section."""
+    """Convert {`section.key`: value} to {section: {key: value}}. A name without a dot is a whole section."""
     sections: dict[str, Any] = {}
     for name, value in values.items():
         section, dot, key = name.partition(".")
@@ -277,7 +276,7 @@ def in_sections(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def read_toml(path: Path, kind: type[EvovpoError] = ConfigError) -> dict[str, Any]:
-    """Return the content of a TOML file; raises `kind` if it cannot be read."""
+    """Return the content of a TOML file. Raises `kind` if the file cannot be read."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Values of settings by type: described in words, parsed from texts and older files, written as TOML."""
+"""Functions for values of settings: describe the valid values, convert or parse values, write TOML."""
 
 import contextlib
 import json
@@ -56,7 +56,7 @@ def expected(field: FieldInfo) -> str:
 def as_typed(field: FieldInfo, value: object) -> object:
     """Convert a value from a file, JSON or a caller to the type of its setting.
 
-    Earlier versions used texts for lists and tables, and 0 and "" for `None`.
+    Also accepts the values of earlier versions, which used text for lists and tables, and 0 or "" for `None`.
     """
     kinds = [_plain_type(kind) for kind in _alternatives(field)]
     if isinstance(value, str) and str not in kinds and {NoneType, tuple, dict} & {*kinds}:
@@ -70,7 +70,7 @@ def as_typed(field: FieldInfo, value: object) -> object:
 
 
 def read_text(field: FieldInfo, text: str) -> object:
-    """Parse a text as the value of a setting; invalid text is returned unchanged, for `load` to refuse."""
+    """Parse text as the value of a setting. Invalid text is returned unchanged; `load` rejects it later."""
     kinds, stripped = [_plain_type(kind) for kind in _alternatives(field)], text.strip()
     if NoneType in kinds and stripped in ("", "None"):
         return None
@@ -87,7 +87,6 @@ def read_text(field: FieldInfo, text: str) -> object:
 
 
 def _read_many(field: FieldInfo, kind: type, text: str) -> object:
-    """Parse a list or table in TOML, JSON or comma-separated form; raises `ValueError`."""
     if kind is tuple and not text.startswith("["):
         words = [word for part in text.split(",") if (word := part.strip())]
         return tuple(words if get_args(field.annotation)[0] is str else map(float, words))

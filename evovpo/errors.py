@@ -15,7 +15,7 @@ class ConfigError(EvovpoError, ValueError):
 
 
 class NotAllowedError(ConfigError):
-    """A store or project needs permissions that were not granted; `words` are the values for `--allow`."""
+    """A store or project needs permissions that were not granted: `words`, as values for `--allow`."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class ProblemError(EvovpoError, ValueError):
 
 
 class InitialProgramError(ProblemError):
-    """An evaluator that returns no score for its own initial program; `metrics` is what it returns."""
+    """The initial program got no score from its evaluator; `metrics` are the metrics that were returned."""
 
     def __init__(self, message: str, metrics: Mapping[str, object]) -> None:
         super().__init__(message)
@@ -39,11 +39,11 @@ class StoreError(EvovpoError, RuntimeError):
 
 
 class FileHeldError(EvovpoError, RuntimeError):
-    """A file that another process has locked; the message is its process id."""
+    """A file that another process has locked; the message is the id of that process."""
 
 
 class RunHeldError(StoreError):
-    """A run in use by another process; other runs of the store can be used."""
+    """A run that another process is using; other runs of the store can be used."""
 
 
 class PolicyError(EvovpoError, ValueError):
@@ -59,7 +59,7 @@ class BudgetError(EvovpoError, RuntimeError):
 
 
 class PublishError(EvovpoError, RuntimeError):
-    """A policy version that cannot be written, or whose server computes different log-probabilities."""
+    """A policy version cannot be written, or its server computes other log-probabilities than the trainer."""
 
 
 class SandboxError(EvovpoError, RuntimeError):
@@ -67,7 +67,7 @@ class SandboxError(EvovpoError, RuntimeError):
 
 
 class SearchError(EvovpoError, ValueError):
-    """An invalid ask or tell, such as an unknown ticket or a vector of the wrong length."""
+    """An invalid call of `ask` or `tell`, such as an unknown ticket or a vector of the wrong length."""
 
 
 class ReplayError(EvovpoError, RuntimeError):
@@ -75,7 +75,7 @@ class ReplayError(EvovpoError, RuntimeError):
 
 
 def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -> None:
-    """Raise `kind` if there are errors, each listed once."""
+    """Raise `kind` with a list of the errors, without repeats. Do nothing if there are no errors."""
     listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise kind(listed[0])
@@ -87,7 +87,7 @@ def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about an unknown name: the nearest known names, else all."""
+    """Return a hint about an unknown name: similar known names or, without any, a list of known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     if close:
@@ -100,7 +100,7 @@ class DivergedError(EvovpoError, ArithmeticError):
 
 
 class TrainingError(EvovpoError, RuntimeError):
-    """A training that cannot continue: nothing to train on, unsuitable data, a full disk."""
+    """A training that cannot continue, for example because of unsuitable data or a full disk."""
 
 
 class NothingToTrainError(TrainingError):

@@ -15,9 +15,9 @@ PARTIAL = ".partial"
 
 
 def hold(path: Path) -> contextlib.AbstractContextManager[object]:
-    """Lock a file, created if missing, until the end of a `with` block or of this process.
+    """Lock a file, and return a context that unlocks it. A missing file is created.
 
-    Raises `FileHeldError` with the process id of the holder, and `OSError` if the file cannot be created.
+    Raises `FileHeldError` with the id of the process that has the lock, and `OSError` if creation fails.
     """
     from filelock import FileLock, Timeout
 
@@ -32,9 +32,9 @@ def hold(path: Path) -> contextlib.AbstractContextManager[object]:
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Write a file or folder atomically: yield a temporary path, synced and renamed to `path` afterwards.
+    """Yield a temporary path, which is synced and renamed to `path` when the block ends.
 
-    On failure the temporary file or folder is removed.
+    This makes writing a file or folder atomic. If the block fails, the temporary file or folder is removed.
     """
     partial = path.with_name(path.name + PARTIAL)
     _remove(partial)
@@ -53,7 +53,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def write_errors(
     what: str, instead: str = "choose another place", kind: type[EvovpoError] = ConfigError
 ) -> Iterator[None]:
-    """Turn an `OSError` of a block that writes `what` into an error of `kind`, with `instead` as advice."""
+    """Convert an `OSError` in the block to a `kind` error that names `what` and gives `instead` as advice."""
     try:
         yield
     except OSError as error:
@@ -67,7 +67,7 @@ def write_json(path: Path, value: object, indent: int | None = None) -> None:
 
 
 def file_digests(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """Return the SHA-256 of each path that is a file, by its name relative to `folder`."""
+    """Return {path relative to `folder`: SHA-256} for the paths that are files."""
     digests = {}
     for path in paths:
         if path.is_file():

@@ -1,6 +1,6 @@
 """Permissions required by a store or a project, and whether the user granted them (docs/security.md).
 
-A mark file outside the store records which runs this user created.
+Mark files outside the store record which runs this user created or granted permissions.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from evovpo.errors import NotAllowedError
 from evovpo.types import Problem, content_id
 
 NOT_OPENINGS = ("server=", "key=", "code=", "executor=", "level=")
-"""Prefixes of permissions that do not open the sandbox."""
+"""Prefixes of permissions that do not extend what an evaluator may reach from its sandbox."""
 _USUAL_KEY = ModelConfig.model_fields["key_variable"].default
 
 
@@ -55,7 +55,7 @@ def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
 
 
 def mark(run_id: str, words: Iterable[str]) -> None:
-    """Record outside the store that this user created a run, or granted its permissions."""
+    """Record outside the store that this user created a run, or granted the run's permissions."""
     path = _mark(run_id, words)
     with contextlib.suppress(OSError):  # without the mark a resumed run asks again
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def mark(run_id: str, words: Iterable[str]) -> None:
 
 
 def is_marked(run_id: str, words: Iterable[str]) -> bool:
-    """Return whether this user created a run with exactly these permissions, or granted them."""
+    """Return whether this user created a run with exactly these permissions, or granted all of them."""
     return _mark(run_id, words).exists()
 
 

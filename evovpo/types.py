@@ -1,6 +1,6 @@
 """The records shared by every part of evovpo: frozen values, no I/O, no third-party imports.
 
-Dimension letters, used as suffixes wherever there is more than one dimension:
+Names of arrays with several dimensions, such as `rewards_G_M_D`, end with letters for the dimensions:
 `P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components,
 `N` training rows, `T` tokens.
 """
@@ -15,11 +15,11 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 """A JSON value: the type of every argument and result of a candidate."""
 
 Rewards: TypeAlias = tuple[float, ...]
-"""A reward vector of length D, each component in [0, 1], higher is better."""
+"""A reward vector: D components in [0, 1], higher is better."""
 
 
 class Status(StrEnum):
-    """Outcome of an evaluation, including whose fault a failure is."""
+    """Outcome of an evaluation."""
 
     OK = "ok"
     ERROR = "error"
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
     @property
     def is_candidate_fault(self) -> bool:
-        """True for a failure caused by the program; in training it counts as the zero vector."""
+        """True for a failure caused by the program. In training, such a failure counts as the zero vector."""
         return self not in (Status.OK, Status.SANDBOX_ERROR)
 
 
@@ -47,20 +47,20 @@ class Trust(StrEnum):
 
 
 class ParseStatus(StrEnum):
-    """Result of parsing one answer slot."""
+    """Result of parsing one answer of a completion."""
 
     PARSED = "parsed"
     """A program that is new in this run."""
     UNPARSED = "unparsed"
-    """No program could be read from the slot, or the slot is missing."""
+    """No program could be read from the answer, or the answer is missing."""
     DUPLICATE = "duplicate"
-    """A program already proposed in this run; it gets the same reward vector."""
+    """A program that was proposed before in this run. It has the same reward vector again."""
     REJECTED = "rejected"
-    """Only in runs of earlier versions: a program rejected unevaluated as too similar to others."""
+    """Only in runs of earlier versions: not evaluated, because the program was too similar to others."""
 
 
 class ParentRole(StrEnum):
-    """The role of a program in producing another one."""
+    """The role of a program from which another program was made."""
 
     PARENT = "parent"
     INSPIRATION = "inspiration"
@@ -71,24 +71,24 @@ class ParentRole(StrEnum):
 
 
 class PromptKind(StrEnum):
-    """Kind of request in a ticket."""
+    """Kind of a ticket (a `Prompt`)."""
 
     SEED = "seed"
-    """No model: the starting programs of the problem; they do not count against the budget."""
+    """Without a model: the starting programs of the problem, which do not count against the budget."""
     ROOT = "root"
     """Write programs from the problem statement alone."""
     MUTATE = "mutate"
-    """Improve on a parent program."""
+    """Improve a parent program."""
     CROSSOVER = "crossover"
-    """Combine two parent programs; the second is an inspiration of role `PARTNER`."""
+    """Combine two parent programs; the second has the role `PARTNER`."""
     REPAIR = "repair"
     """Fix a parent program that fails."""
     NOTES = "notes"
-    """Only in earlier versions: one completion, without answers, with a model's lessons for later prompts."""
+    """Only in runs of earlier versions: a model writes lessons for later prompts, and no answers."""
     JOIN = "join"
-    """No model: the ticket contains the joined programs to evaluate."""
+    """Without a model: joined programs, each made from two parent programs."""
     SHORTEN = "shorten"
-    """No model: shorter variants of a solution; they do not count against the budget."""
+    """Without a model: shorter variants of a solution, which do not count against the budget."""
 
     @property
     def is_free(self) -> bool:
@@ -102,17 +102,17 @@ class PolicyEventKind(StrEnum):
     PUBLISHED = "published"
     """Written to disk, verified against the trainer's log-probabilities, and stored."""
     SERVED = "served"
-    """The version became the one that searches use."""
+    """From this event on, searches use the version."""
     ROLLED_BACK = "rolled_back"
     """As `SERVED`, but an older version replaced a newer one."""
     REFUSED = "refused"
-    """Not served: it differed from the trained weights, a server rejected it, or it was clearly worse."""
+    """Not served: the version was clearly worse, rejected by a server, or unlike the trained weights."""
     FAILED = "failed"
-    """Training or publication ended before a version existed."""
+    """Training or publication failed before a version existed."""
 
     @property
     def is_serving(self) -> bool:
-        """True if searches use the version of this event from then on."""
+        """True if searches use the version of this event after the event."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
     @property
@@ -132,7 +132,7 @@ class RunStatus(StrEnum):
     SOLVED = "solved"
     EXHAUSTED = "exhausted"
     STOPPED = "stopped"
-    """Ended with evaluations left: target reached, no progress, or token or money budget used up."""
+    """Ended before all evaluations were used: target reached, no progress, or no tokens or money left."""
     INTERRUPTED = "interrupted"
     FAILED = "failed"
 
@@ -153,7 +153,7 @@ class Limits:
     wall_seconds: float = 10.0
     cpu_seconds: int = 10
     memory_mb: int = 512
-    """Address space in MiB, in addition to the warm server's."""
+    """Address space in MiB, in addition to what the fork-server uses before the program starts."""
     result_bytes: int = 1 << 20
     log_bytes: int = 64 << 10
     """Maximum stored bytes of standard output and standard error together."""
@@ -161,9 +161,10 @@ class Limits:
     stack_mb: int = 64
     threads: int = 0
     processes: int = 0
-    """Additional processes; `threads` add to this limit. Only for evaluators that import the candidate."""
+    """`threads` + `processes` is the maximum number of threads and processes besides the first. Both
+    limits apply only to evaluators that import the candidate."""
     disk_mb: int = 64
-    """Maximum MiB in the private folder of an evaluator that imports the candidate; others write no files."""
+    """Maximum MiB in the private folder of an evaluator that imports the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +197,9 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One axis of the MAP-Elites grid: `length` of the source, `reward:OBJECTIVE`, or `metric:NAME`.
+    """One axis of the MAP-Elites grid, named `length` (of the source), `reward:OBJECTIVE` or `metric:NAME`.
 
-    `edges` are the ascending inner bin edges; if empty, they are learned once from the first programs.
+    `edges` are the ascending inner bin edges. If `edges` is empty, the first programs determine the edges.
     """
 
     name: str
@@ -207,20 +208,21 @@ class Feature:
 
 
 class EvaluatorMode(StrEnum):
-    """Where a candidate runs if its evaluator imports it."""
+    """Where a candidate runs, for evaluators that import candidates."""
 
     WHOLE = "whole"
-    """Evaluator and candidate in one sandboxed process: always works, low trust."""
+    """Evaluator and candidate share one sandboxed process. This always works, but has low trust."""
     PROXY = "proxy"
-    """The candidate in a sandboxed process of its own; the evaluator calls its functions through a stub."""
+    """The candidate has its own sandboxed process; the evaluator calls the candidate through a stub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Conversion of one number returned by an evaluator to one reward component.
+    """Conversion of one number x returned by an evaluator to one reward component.
 
-    Linear from `low` (reward 0) to `high` (reward 1), clipped. A soft metric (without declared bounds) is
-    1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is 1 minus that value.
+    The reward rises linearly from 0 at `low` to 1 at `high`, and is clipped. A soft metric has no declared
+    bounds; its reward is 1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is
+    1 minus this value.
     """
 
     name: str
@@ -232,7 +234,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorFolder:
-    """An evaluator that imports the candidate itself, in OpenEvolve's format."""
+    """An evaluator in OpenEvolve's format, which imports the candidate itself."""
 
     file: str
     """Name of the Python file in the problem's folder that defines `evaluate(program_path)`."""
@@ -240,12 +242,12 @@ class EvaluatorFolder:
     metrics: tuple[Metric, ...]
     """One metric for each objective, in order."""
     thresholds: tuple[float, ...] = ()
-    """Cascade: stage i + 1 runs if stage i reached `thresholds[i - 1]`; empty to call `evaluate` only."""
+    """Stage i + 1 runs if stage i reached `thresholds[i - 1]`. Without thresholds only `evaluate` runs."""
     artifacts: bool = True
     """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """Metrics excluded from the mean that replaces a missing `combined_score`, if this score alone ranks
-    programs, as in OpenEvolve. None if reward vectors rank programs."""
+    """None if reward vectors rank programs. If a single score ranks programs, as in OpenEvolve, these metrics
+    are excluded from the mean that replaces a missing `combined_score`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class Problem:
     """Hash of everything in the folder that can change an evaluation."""
     statement: str
     entry: str
-    """Name of the function that a program must define; empty if only the evaluator knows it."""
+    """Name of the function that a program must define; empty if only the evaluator knows the name."""
     parameters: tuple[str, ...]
     """Parameter names of the entry function, in order."""
     objectives: tuple[Objective, ...]
@@ -273,14 +275,14 @@ class Problem:
     features: tuple[Feature, ...] = ()
     folder: str | None = None
     groups: tuple[tuple[int, ...], ...] = ()
-    """Each objective is in exactly one group; in training, the mean of a group is one component.
-    Empty if every objective is its own component. Search and store never read it."""
+    """Groups of objectives for training, where the mean of a group is one component. Each objective is in one
+    group; without groups, every objective is a component. Search and store never read the groups."""
     suffix: str = ".py"
     """File suffix of programs, with the dot; `/` if programs are folders (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
     validation: tuple[Example, ...] = ()
-    """Rows split off from the training rows of a by-example problem: the search never sees them, and only
-    programs that are right on them are used for imitation."""
+    """Rows split off from the training rows of a by-example problem. The search never sees these rows.
+    Training by imitation uses only programs that are right on these rows."""
 
     @property
     def is_by_example(self) -> bool:
@@ -309,7 +311,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """A program, with its role, from which a prompt or a candidate was made."""
+    """A program from which a prompt or a candidate was made, and the role of this program."""
 
     program_id: str
     role: ParentRole
@@ -317,14 +319,14 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The ticket returned by `ask`; a ticket without a model has the single reply `proposals`."""
+    """A ticket, which `ask` returns: a prompt for a model or, without a model, programs in `proposals`."""
 
     id: str
     run_id: str
     sequence: int
-    """Position in the order of asks, from 0; randomness derives from (run seed, sequence)."""
+    """Position among the tickets of the run, from 0. Random numbers derive from (run seed, sequence)."""
     tells_before: int
-    """Number of tells applied before this ask, needed for replay."""
+    """Number of calls of `tell` before this ticket was made, needed for replay."""
     kind: PromptKind
     island: int = 0
     parents: tuple[Parent, ...] = ()
@@ -337,7 +339,7 @@ class Prompt:
     """Sampling seed, which makes rollout i of the same prompt and policy reproducible."""
     proposals: tuple[Program, ...] = ()
     way: str = ""
-    """Name of the way to ask (`evovpo.search.ways`) that chose the shown programs; empty if none did."""
+    """Name in `evovpo.search.ways.WAYS` of the function that chose the shown programs; empty without one."""
 
     @property
     def slots(self) -> int:
@@ -353,13 +355,13 @@ class Prompt:
 
     @property
     def has_model(self) -> bool:
-        """True if a model answers the ticket; false if the ticket contains its own programs."""
+        """True if a model answers the ticket; false if the ticket already contains programs."""
         return self.kind is not PromptKind.JOIN and not self.kind.is_free
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling settings; they define the distribution to which stored log-probabilities refer."""
+    """Sampling settings. Stored log-probabilities refer to the distribution that these settings define."""
 
     temperature: float = 1.0
     max_tokens: int = 256
@@ -367,7 +369,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion by one policy version: reply number `index` to its prompt."""
+    """One completion by one policy version; `index` is the number of this reply to the prompt."""
 
     id: str
     prompt_id: str
@@ -383,7 +385,7 @@ class Rollout:
     finish_reason: str
     """`stop` (end token), `length` (limit reached) or another reason given by the server."""
     seconds: float
-    """Wall-clock seconds of the request, divided by its number of rollouts."""
+    """Wall-clock seconds of the request, divided by the number of rollouts in the request."""
     model: str = ""
     """Name of the model on its server, if there are several models; empty if there is one."""
 
@@ -405,7 +407,7 @@ class Call:
     run_id: str
     prompt_id: str
     attempt: int
-    """From 1."""
+    """Number of the attempt, from 1."""
     model: str
     outcome: CallOutcome
     reason: str
@@ -420,24 +422,23 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer slot of a rollout (or of a join ticket)."""
+    """One answer of a rollout, or one program of a ticket without a model."""
 
     id: str
     prompt_id: str
     rollout_id: str | None
-    """None for a join, which no model wrote."""
+    """None for a program that no model wrote."""
     slot: int
-    """Position in the chain, from 0."""
+    """Position of the answer in the completion or ticket, from 0."""
     parse_status: ParseStatus
     program: Program | None = None
-    """None if no program could be read from the slot."""
+    """None if no program could be read from the answer."""
     token_span: tuple[int, int] | None = None
     """Half-open range of this answer's tokens in the rollout, or None if unknown."""
     parents: tuple[Parent, ...] = ()
     text: str = ""
-    """The slot's text as written."""
     reason: str = ""
-    """Reason for a missing program, shown to the model in later prompts."""
+    """Why no program could be read; later prompts show this reason to the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,14 +451,14 @@ class Evaluation:
     rewards: Rewards | None
     """D components: zeros for a fault of the candidate, None for a `sandbox_error`."""
     feedback: str
-    """Reason for a failure, of limited length; untrusted text."""
+    """Reason for a failure: untrusted text of limited length."""
     seconds: float
     isolation: str
     """Sandbox level of the evaluation, for example `landlock+seccomp`."""
     outputs: tuple[Json, ...] | None = None
     """Output of the program for each case, if the problem keeps outputs for prompts."""
     metrics: tuple[tuple[str, Json], ...] | None = None
-    """Raw metrics in the evaluator's order, or None if it returns none; non-finite numbers as text."""
+    """Raw metrics in the evaluator's order, with non-finite numbers as text; None without metrics."""
     trust: Trust = Trust.HIGH
 
     @property
@@ -468,7 +469,7 @@ class Evaluation:
 
     @property
     def passed(self) -> int:
-        """Number of components with reward 1; in by-example problems, of training rows passed."""
+        """Number of components with reward 1. In by-example problems these are the training rows passed."""
         return sum(value >= 1.0 for value in self.rewards or ())
 
     def __post_init__(self) -> None:
@@ -479,7 +480,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCandidate:
-    """A candidate with its evaluation (None if the slot has no program)."""
+    """A candidate with its evaluation (None if the candidate has no program)."""
 
     candidate: Candidate
     evaluation: Evaluation | None
@@ -493,7 +494,7 @@ class Tell:
 
     prompt_id: str
     rollout: Rollout | None
-    """None for a join ticket."""
+    """None for a ticket without a model."""
     judged: tuple[JudgedCandidate, ...]
 
 
@@ -504,40 +505,39 @@ class Group:
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
     rewards_G_M_D: tuple[tuple[Rewards, ...], ...]
-    """Ragged in M; a missing, unparsed or repeated answer is a zero row."""
+    """M may differ between rollouts. A missing, unparsed or repeated answer has zeros."""
     valid_G: tuple[bool, ...]
     """False for a rollout excluded from the group because of a persistent sandbox fault."""
     programs_G_M: tuple[tuple[str | None, ...], ...] = ()
-    """Program ids, including repeated ones; None where no program could be read. Empty if not loaded."""
+    """Ids of the programs, also of repeated programs; None for an unreadable answer. Empty if not loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A proposer with a complete model folder, ready to be served; number 0 is the start model."""
+    """A version of the policy: a complete model folder, ready to be served. Number 0 is the start model."""
 
     number: int
     parent: int | None
     path: str
     trained_through: str | None = None
-    """Id of the last prompt in its training data, or None."""
+    """Id of the last prompt in the training data of this version, or None."""
     config_hash: str = ""
-    """Id of its training, a hash of configuration and data; empty for a start model."""
+    """Id of the training that made this version, hashed from settings and data; empty for a start model."""
     metrics: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvent:
-    """An event in the life of a policy version; the latest serving event tells which version is served."""
+    """An event in the life of a policy version. The latest serving event names the version now served."""
 
     number: int | None
     """Version number; None for a failure before a version existed. Some refused versions are not stored."""
     kind: PolicyEventKind
     detail: str = ""
-    """Reason, for display."""
     at: str = ""
     """ISO 8601, UTC, written by the store; for display only, never for decisions."""
     training_id: str | None = None
-    """Id of the training that this event ended, or else of the version's own, which the store can look up."""
+    """Id of the training that this event is about; if None, the store enters the version's training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -553,9 +553,9 @@ class Training:
     runs: tuple[str, ...]
     """Ids of the runs that provided the groups, in order."""
     after: tuple[str | None, ...]
-    """For each run, the prompt of the last group used by earlier trainings, or None to use all groups."""
+    """For each run, the prompt of the last group that earlier trainings used, or None to use all groups."""
     through: tuple[str | None, ...]
-    """For each run, the prompt of the last complete group at the start, or None if there was no group."""
+    """For each run, the prompt of the last group that was complete when training started, or None."""
     seed: int
     created_at: str
     """ISO 8601, UTC; for people, never for decisions."""
@@ -563,20 +563,20 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """Statistics of one optimiser step: means over all groups it received.
+    """Statistics of one optimiser step, as means over the groups of the step.
 
-    Entropy, KL, shares and loss are over the trained tokens, under the weights before the step.
+    `entropy`, `kl`, `clip_share` and `loss` are means over trained tokens, with the weights before the step.
     """
 
     training_id: str
     step: int
-    """From 0."""
+    """Number of the step, from 0."""
     set_score: float
-    """Expected best reward of a chain's answers over random weightings, in [0, 1]."""
+    """Expected reward of the best answer in a completion over random weightings, in [0, 1]."""
     pool_score: float
-    """Expected best reward of all answers of a group, as in `set_score`."""
+    """As `set_score`, but for the best of all answers in a group."""
     mean_reward: float
-    """Mean reward component over all answers of a group; unreadable and repeated answers are zeros."""
+    """Mean over the components and answers of a group; unreadable and repeated answers count as zeros."""
     pass_rate: float
     """Share of answers with every component equal to 1."""
     diversity: float
@@ -590,9 +590,9 @@ class TrainingStep:
     clip_share: float
     """Share of tokens whose importance ratio was clipped or truncated."""
     zero_spread_share: float
-    """Share of groups without training signal because all chains have the same score."""
+    """Share of groups that give no training signal, because all completions have the same score."""
     staleness: float
-    """Mean number of policy versions between a rollout's version and the start version."""
+    """Mean number of policy versions from the version that sampled a rollout to the start version."""
     loss: float
     grad_norm: float
     """Gradient norm before clipping."""
@@ -612,7 +612,7 @@ class Run:
     problem_version: str
     seed: int
     evaluations: int
-    """Budget: maximum number of proposed candidates, as set in the latest part of the run (`RunPart`)."""
+    """Maximum number of proposed candidates, by the latest settings of the run (`RunPart`)."""
     config_json: str
     status: RunStatus
     created_at: str
@@ -621,7 +621,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A part of a run with its own settings; the first part starts with the run."""
+    """A part of a run. Resuming a run with changed settings begins a new part."""
 
     asks_before: int
     tells_before: int
@@ -629,7 +629,7 @@ class RunPart:
 
 
 def content_id(*parts: str) -> str:
-    """Return a 16-hex-digit id of the given texts (SHA-256, length-prefixed)."""
+    """Return an id of 16 hex digits for the given texts: the start of a SHA-256, with length prefixes."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Trains the proposer from stored runs, and on policy with TRL: `VPOTrainer`, `VPOConfig`."""
+"""Trains the proposer's model from stored runs, or on policy with TRL (`VPOTrainer`, `VPOConfig`)."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,12 +1,12 @@
-"""Set scores and advantages: every training objective as a pure function of one group's reward vectors.
+"""Training objectives: pure functions from the reward vectors of one group to its advantages.
 
-A group is G rollouts of one prompt, each with m answers of D reward components: `rewards_G_M_D`, or a list of
-G arrays `[m_g, D]` if chains differ in length (a missing answer equals a row of zeros, which never raises a
-maximum of non-negative scores). Reward vectors become scalars only in this module.
+A group is G rollouts of one prompt, each with m answers of D rewards. The rewards of a group are an array
+`rewards_G_M_D`, or a list of G arrays `[m_g, D]` if rollouts have different numbers of answers. A missing
+answer counts as zeros, which never raise a maximum. Only this module turns reward vectors into scalars.
 
-Deliberate departures from the sources: every objective uses the population's standard deviation plus 1e-6,
-so that arms differ only in their rewards (veRL's GRPO divides by the sample's); a deviation below 1e-6
-makes all advantages zero; nothing is normalised beforehand.
+Deliberate departures from the papers: every objective divides by the population's standard deviation plus
+1e-6 (veRL's GRPO uses the sample's), so that objectives differ only in their scores. If the deviation is
+below 1e-6, all advantages are zero. Rewards are not normalised beforehand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,39 +24,39 @@ from trainer.config import ObjectiveConfig
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Rewards: TypeAlias = "npt.ArrayLike | Sequence[npt.ArrayLike]"
-"""`[G, M, D]`, or G arrays `[m_g, D]`; torch tensors on the CPU are array-likes too."""
+"""The rewards of a group: an array `[G, M, D]`, or G arrays `[m_g, D]`; CPU tensors are accepted too."""
 
 EPSILON = 1e-6
-"""Added to every denominator; a group with a smaller standard deviation gets zero advantages."""
+"""Added to the standard deviation before division. With a smaller deviation, all advantages are zero."""
 LISTED_SETS = 1 << 14
-"""Maximum number of sets of a group for which `join_at_k` uses all of them."""
+"""If a group has at most this number of sets of k rollouts, `join_at_k` uses all of them."""
 DRAWN_SETS = 1 << 12
-"""Number of sets that `join_at_k` draws if there are more."""
+"""Approximate number of sets that `join_at_k` draws if a group has more than `LISTED_SETS`."""
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
     """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
 
-    K is `draws`. `rng` is advanced; the same state gives the same weightings.
+    K is `settings.draws` and D is `components`. The state of `rng` determines the weightings.
     """
     return rng.dirichlet(np.full(components, settings.alpha), settings.draws)
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
-    """Return `[G]`: for each chain, its best answer's weighted reward, averaged over K weightings.
+    """Return the score `[G]` of each rollout: its best answer's weighted reward, averaged over K weightings.
 
-    This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). An empty chain scores 0.
+    This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). Without answers the score is 0.
     """
     scores: Floats = _best_G_K(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
     return scores
 
 
 def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
-    """Return the transformed scores `[G, …]` whose mean is an unbiased estimate of E max of k samples.
+    """Return transformed scores `[G, …]`. Their mean estimates the expected maximum of k scores without bias.
 
-    With ranks i = 1…n in ascending order T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k)
-    (arXiv 2510.23393), times n / k so that the mean over i is that estimate. Works along the first axis;
-    k = 1 is the identity. Tied scores get equal values. Raises `ConfigError` unless 1 ≤ k ≤ n.
+    With ranks i = 1…n in ascending order, T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k) (arXiv
+    2510.23393). The result is T_i n / k, so that its mean is the estimate. Works along the first axis; k = 1
+    changes nothing, and tied scores get equal values. Raises `ConfigError` unless 1 ≤ k ≤ n.
     """
     scores = np.asarray(scores_G, dtype=np.float64)
     n = len(scores)
@@ -78,12 +78,12 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return `[G]`: each rollout's mean value over its sets of k; a set's value is that of its best join.
+    """Return the value `[G]` of each rollout: the mean value of the sets of k rollouts that contain it.
 
-    The value of a join of two answers is the mean over components of their maximum, as for two programs
-    joined by a condition in a search. The mean over the rollouts is an unbiased estimate of the value of k
-    rollouts. All sets count if there are up to `LISTED_SETS`; otherwise about `DRAWN_SETS` are drawn from
-    `rng`. Rollouts with equal rewards get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
+    The value of a set is the value of the best join of two of its answers. The value of a join is the mean
+    over components of the maximum of both answers, as for programs that a search joins. The mean over all
+    rollouts is an unbiased estimate of the value of a set. If there are more than `LISTED_SETS` sets, about
+    `DRAWN_SETS` are drawn from `rng`. Equal rollouts get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
     padded = _padded(rewards)
     n, answers, components = padded.shape
@@ -109,28 +109,26 @@ def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
 
 @lru_cache(maxsize=16)
 def _all_sets(n: int, k: int) -> npt.NDArray[np.int64]:
-    """Return all sets of k out of n positions, `[C(n, k), k]`."""
     return np.array(list(combinations(range(n), k)))
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingObjective:
-    """A named objective: its requirements on rollouts, and its function on one padded group."""
+    """A named training objective: its function, and what it needs from rollouts."""
 
     name: str
     answers: Literal["one", "many"]
-    """Answers per rollout: `one` (more raise an error) or `many` (any number)."""
+    """Number of answers that a rollout may have. With `one`, several answers raise an error."""
     settings: frozenset[str]
-    """Names of the settings that it reads."""
+    """Names of the settings that the objective reads."""
     function: Callable[[Floats, np.random.Generator, ObjectiveConfig], Floats]
-    """Maps `[n, M, D]` of the n valid rollouts to `[n]`."""
+    """Maps the rewards `[n, M, D]` of the n valid rollouts to their advantages `[n]`."""
     usual_answers: int = 1
-    """Usual number of answers per rollout."""
     least_answers: int = 1
-    """Minimum answers per rollout with which it differs from GRPO."""
+    """Minimum number of answers per rollout; with fewer answers, the objective equals GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return how many rollouts of `answers` answers each the budget k needs to learn anything."""
+        """Return the minimum rollouts per prompt that the budget k needs, if each has `answers` answers."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -146,12 +144,12 @@ def advantages(
 ) -> Floats:
     """Return the advantages `[G]` of one group.
 
-    `valid` (G, booleans) excludes rollouts, for example after a sandbox fault: they count in no mean and get
-    zeros. With fewer than two valid rollouts all advantages are zero. `settings` are those of
-    `ObjectiveConfig`; an objective ignores those that it does not read.
+    `valid` (G booleans) excludes rollouts, for example after a sandbox fault. An excluded rollout counts in
+    no mean and gets zero. With fewer than two valid rollouts, all advantages are zero. `settings` are
+    settings of `ObjectiveConfig`; an objective ignores settings that it does not read.
 
-    Raises `ConfigError` for an unknown objective or setting, several answers for a one-answer objective, or a
-    budget k too large for the group; `ValueError` for no group, or rewards not finite or of different D.
+    Raises `ConfigError` for an unknown objective or setting, too few or too many answers, or a budget k that
+    is too large for the group; `ValueError` if the group is empty, rewards are not finite, or D differs.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
 
@@ -164,7 +162,7 @@ def batch_advantages(
     valid: Sequence[npt.ArrayLike | None] | None = None,
     **settings: Any,
 ) -> list[Floats]:
-    """Return the advantages of each group of a training step, in order; see `advantages`."""
+    """Return the advantages of each group of a training step, in order. See `advantages` for the errors."""
     objective = find_objective(name)
     chosen = ObjectiveConfig(**settings)
     batch = [_padded(rewards) for rewards in groups]
@@ -190,19 +188,19 @@ def batch_advantages(
 
 
 def find_objective(name: str) -> TrainingObjective:
-    """Return an objective by name. Raises `ConfigError` with the nearest known name."""
+    """Return an objective by name. Raises `ConfigError` with the nearest known name if there is none."""
     if name not in OBJECTIVES:
         raise ConfigError(f"unknown objective {name!r}; {nearest_hint(name, OBJECTIVES)}")
     return OBJECTIVES[name]
 
 
 def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """GRPO (arXiv 2402.03300) on the scalar reward."""
+    """Return the advantages of GRPO (arXiv 2402.03300) for the scalar reward."""
     return _z_scores(_scalars(rewards, settings)[:, 0])
 
 
 def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Max@k (arXiv 2510.23393) on the scalar reward, then the group's z-score."""
+    """Return the z-scores of the max@k transform (arXiv 2510.23393) of the scalar rewards."""
     scores = _scalars(rewards, settings)[:, 0]
     n = len(scores)
     k = settings.k or max(2, n // 2)
@@ -210,33 +208,33 @@ def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 
 
 def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Multi-answer RLVR (after arXiv 2603.24844) on the scalar reward of a chain's best answer.
+    """Return the z-scores of the scalar reward of each rollout's best answer, as in VPO's paper.
 
-    This is the score in VPO's paper; its released code sums over distinct answers.
+    This is multi-answer RLVR after arXiv 2603.24844; VPO's released code sums over distinct answers.
     """
     return _z_scores(_scalars(rewards, settings).max(axis=1))
 
 
 def _random_weight(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """GRPO on w·r with one weighting for the group (random-weighting baseline of arXiv 2605.22817)."""
+    """Return the z-scores of w·r for one random weighting w, a baseline of arXiv 2605.22817."""
     weights = draw_weights(rewards.shape[2], settings.model_copy(update={"draws": 1}), rng)
     return _z_scores(rewards[:, 0] @ weights[0])
 
 
 def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """VPO (arXiv 2605.22817): the set is one chain."""
+    """Return the advantages of VPO (arXiv 2605.22817), where a set is the answers of one rollout."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), 1)
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """VPO's objective for sets of k independent answers (as in ROSA), estimated with max@k."""
+    """Return the advantages of VPO's objective for sets of k independent answers (as in ROSA), by max@k."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """ROSA (GX-Chen et al. 2026) with R = w·r: E_w [max_j w·r_j − max_{j≠i} w·r_j], then z-scores.
+    """Return the z-scores of E_w [max_j w·r_j − max_{j≠i} w·r_j]: ROSA (GX-Chen et al. 2026) with R = w·r.
 
-    It is the case k = G of `vpo-at-k`: up to the mean and a factor, the max@k transform with k = G − 1.
+    Up to the mean and a factor, this is the max@k transform with k = G − 1.
     """
     best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]
@@ -244,7 +242,7 @@ def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) 
 
 
 def _join_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Our objective: the value of a set of k answers is that of its best join."""
+    """Return the z-scores of `join_at_k`, this project's own objective."""
     return _z_scores(join_at_k(rewards, min(_set_rollouts(rewards, settings), len(rewards) - 1), rng))
 
 
@@ -262,7 +260,6 @@ OBJECTIVES: Mapping[str, TrainingObjective] = {
         TrainingObjective("join-at-k", "many", frozenset({"k"}), _join_at_k),
     )
 }
-"""All objectives by name."""
 ONE_ANSWER_ADVICE = (
     "pays for the answers of one rollout together, and with one answer a rollout it is grpo under another "
     "name; train with vpo-at-k, or sample several: search.answers=3"
@@ -270,9 +267,9 @@ ONE_ANSWER_ADVICE = (
 
 
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
-    """Return the z-scores of E_w of the max@k transform of each rollout's best weighted reward.
+    """Return z-scores of the max@k transform of each rollout's best weighted reward, over all weightings.
 
-    k = G is computed as k = G − 1, which is the same after subtracting the group's mean.
+    With k = G all transformed scores would be equal, so k = G − 1 is used.
     """
     k = max(1, min(rollouts, len(rewards) - 1))
     if k == 1 == rewards.shape[1]:  # linear in w: the mean over weightings is exact
@@ -281,13 +278,12 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return the number of rollouts in a set of k answers; by default k is half of all answers, at most 8."""
+    """Return the number of rollouts with k answers in all; the default k is half of all answers, up to 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
 
 def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
-    """Return each chain's best weighted reward under each weighting."""
     return np.asarray(np.max(rewards @ weights.T, axis=1), dtype=np.float64)
 
 
@@ -310,7 +306,6 @@ def _z_scores(scores: Floats) -> Floats:
 
 
 def _padded(rewards: Rewards) -> Floats:
-    """Return `[G, M, D]` in float64, with shorter chains padded by zeros."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards]  # type: ignore[union-attr]
     sizes = {chain.shape[1] for chain in chains if chain.ndim == 2 and len(chain)}
     if not chains or len(sizes) > 1 or any(chain.ndim != 2 and chain.size for chain in chains):
@@ -340,10 +335,7 @@ def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[n
 def _check_budget(
     objective: TrainingObjective, settings: ObjectiveConfig, rollouts: int, answers: int
 ) -> None:
-    """Raise `ConfigError` for a budget with which all transformed scores are equal.
-
-    A group that lost rollouts to faults is accepted and uses the largest possible budget.
-    """
+    """Raise `ConfigError` if the budget k is so large that all transformed scores would be equal."""
     needed = objective.least_rollouts(settings, answers)
     if 1 < rollouts < needed:
         raise ConfigError(

@@ -8,24 +8,24 @@ import numpy as np
 from evovpo.analysis.statistics import Array
 
 _POINTS = 20_000
-"""Number of points that estimate the hypervolume; the standard error is then at most 0.0036."""
+"""Number of random points for the hypervolume. Its standard error is then at most 0.0036."""
 
 
 class Coverage(NamedTuple):
-    """Joint coverage by a run's programs up to some evaluation."""
+    """Joint coverage of the objectives by the programs of a run, up to evaluation number `evaluations`."""
 
     evaluations: int
     expected_best: float
-    """Expected best reward over random weightings, E_w max w·r."""
+    """Expected reward of the best program over random weightings, E_w max w·r."""
     hypervolume: float
-    """Share of the unit cube of rewards below at least one vector, estimated on fixed random points."""
+    """Share of the unit cube that lies below at least one reward vector, estimated on fixed random points."""
 
 
 def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return the coverage whenever it changes; `vectors` are pairs (evaluations, rewards)."""
+    """Return the coverage after each change; `vectors` are pairs (evaluations, rewards)."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
@@ -45,6 +45,6 @@ def coverage_curve(
 
 
 def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
-    """Return the joint coverage of N >= 1 vectors, the last value of their `coverage_curve`."""
+    """Return the joint coverage of N >= 1 vectors, which is the last point of their `coverage_curve`."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -1,7 +1,7 @@
-"""Groups of reward components: their mean, and a clustering of similar components.
+"""Groups similar reward components, and computes the mean reward of each group.
 
-Random weightings of many components are nearly uniform, so that VPO would reward the mean; groups avoid this.
-They are a setting of the problem (`[grouping]` in `problem.toml`), applied only by trainer and doctor.
+Random weightings of many components are nearly uniform, so VPO would reward hardly more than the mean. Groups
+avoid this. They are set in `problem.toml` (`[grouping]`). Only the trainer and the doctor use them.
 """
 
 from collections.abc import Sequence
@@ -16,33 +16,33 @@ Groups = tuple[tuple[int, ...], ...]
 """Groups of component indices; each component is in one group."""
 
 MOST_COMPONENTS = 16
-"""Maximum number of components without grouping: Dirichlet(1) weights over 16 have a standard deviation of
-0.06, and VPO's authors also use at most 16 tests as components (their release, `ryanboldi/vpo`)."""
+"""Maximum number of components without grouping. Dirichlet(1) weights over 16 components have a standard
+deviation of 0.06. VPO's authors also use at most 16 tests as components (their release, `ryanboldi/vpo`)."""
 ALIKE = 0.95
-"""Correlation from which components are merged: the mean correlation of the only task on which VPO's authors
-report no gain (UltraFeedback with five reward models, arXiv 2605.22817)."""
+"""Minimum correlation at which components are merged. This is the mean correlation in the only task on which
+VPO's authors report no gain (UltraFeedback with five reward models, arXiv 2605.22817)."""
 FEWEST_MOVES = 5
-"""Minimum number of answers in which a merged component differs from its most frequent value: components that
-differ in a single answer are perfectly correlated because of one program."""
+"""Minimum number of answers in which a component must differ from its most frequent value to be merged.
+Otherwise a single answer could make two components perfectly correlated."""
 
 _DECIMALS = 9
-"""Rounding of correlations before comparison, so that ties break equally on all machines."""
+"""Decimals to which correlations are rounded, so that ties break equally on all machines."""
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
-    """Return rewards `[..., D]` grouped for a trainer, `[..., C]`; unchanged without groups."""
+    """Return rewards `[..., D]` as the means `[..., C]` of the problem's groups; unchanged without groups."""
     values = np.asarray(rewards, dtype=np.float64)
     return group_rewards(values, problem.groups) if problem.groups else values
 
 
 def group_rewards(rewards: npt.ArrayLike, groups: Sequence[Sequence[int]]) -> Floats:
-    """Return the means of C groups of components, in [0, 1]: rewards `[..., D]` to `[..., C]`."""
+    """Return the mean of each of C groups of components, `[..., C]`, from rewards `[..., D]`."""
     values = np.asarray(rewards, dtype=np.float64)
     return np.stack([values[..., list(group)].mean(axis=-1) for group in groups], axis=-1)
 
 
 def component_names(problem: Problem) -> tuple[str, ...]:
-    """Return the names of the C components of `grouped`: `row-1`, `row-2+row-3`, `row-4+5 more`."""
+    """Return the names of the C components of `grouped`, such as `row-1`, `row-2+row-3`, `row-4+5 more`."""
     names = [objective.name for objective in problem.objectives]
     groups = problem.groups or tuple((index,) for index in range(len(names)))
     members = [[names[index] for index in group] for group in groups]
@@ -50,7 +50,7 @@ def component_names(problem: Problem) -> tuple[str, ...]:
 
 
 def correlations(answers_N_D: Floats) -> Floats:
-    """Return the Pearson correlations `[D, D]` of components over N answers; NaN where one is constant."""
+    """Return the Pearson correlations `[D, D]` of components over N answers; NaN for a constant component."""
     centred = answers_N_D - answers_N_D.mean(axis=0)
     norms = np.sqrt((centred**2).sum(axis=0))
     # A constant column differs from its mean only by rounding.
@@ -65,11 +65,12 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Group D components by their variation over N answers into at most `most` (at least 3) groups.
+    """Group D components that vary alike over N answers into at most `most` groups; `most` is at least 3.
 
-    Components correlated by at least `alike` are merged if both vary enough (`FEWEST_MOVES`), others only to
-    reach `most`. If D is at most `most`, constant components stay single; else those that are always 0 form
-    a group and the other constant ones another. Members and groups are in ascending order.
+    The most correlated components are merged first. Merging ends when all correlations are below `alike` and
+    there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`) stay
+    single. If D is larger, all components that are always 0 form one group, and all other constant components
+    form a second group. Members and groups are in ascending order.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]

@@ -1,4 +1,4 @@
-"""OpenEvolve's `combined_score` of programs and over a run."""
+"""OpenEvolve's `combined_score`, of single programs and over a run."""
 
 import contextlib
 import math
@@ -11,7 +11,7 @@ from evovpo.types import Evaluation, Json, Problem, Status
 COMBINED = "combined_score"
 """Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Metric that reports a failure as a text, or as a 0 that is the only number."""
+"""Metric that reports a failure, either as text or as a 0 when no other metric is a number."""
 _FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
@@ -32,9 +32,10 @@ def number(value: Json) -> float | None:
 
 
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
-    """Return `combined_score`, else the mean of the numbers not `left_out`, or of all if that leaves none.
+    """Return the metric `combined_score` or, without it, the mean of the other metrics that are numbers.
 
-    Like OpenEvolve 0.4.0 (`get_fitness_score`), but only with finite numbers; `error` alone is no score.
+    Metrics in `left_out` are excluded from the mean, unless no metric would remain. This follows
+    `get_fitness_score` of OpenEvolve 0.4.0, but ignores non-finite numbers; `error` alone is no score.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan
@@ -42,7 +43,7 @@ def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> fl
 
 
 def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> dict[str, float]:
-    """Return the numbers whose mean is the score, by name; empty without a score."""
+    """Return {metric: number} for the metrics whose mean is the score; empty if there is no score."""
     combined = metrics.get(COMBINED)
     if isinstance(combined, bool | int | float | str):
         with contextlib.suppress(ValueError, OverflowError):  # a text that is no number: use the mean
@@ -54,7 +55,7 @@ def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> d
 
 
 def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) -> str:
-    """Return the name of the score of these metrics: a metric's name or `mean of N metrics`."""
+    """Return the name of the score that these metrics give: the name of a metric, or `mean of N metrics`."""
     counted = counted_metrics(metrics, left_out or ())
     if len(counted) == 1:
         return next(iter(counted))
@@ -62,14 +63,14 @@ def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) ->
 
 
 def score_json(name: str, score: float | None) -> dict[str, Json]:
-    """Return a run's score as JSON, also as `combined_score` if that is its name; empty for None."""
+    """Return JSON fields with a score and its name; a `combined_score` also has its own field."""
     if score is None:
         return {}
     return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
-    """Return the score that ranks a judged program, or `NO_SCORE`; None if programs are ranked by rewards."""
+    """Return the score of an evaluated program, or `NO_SCORE`; None if reward vectors rank programs."""
     if problem.evaluator is None or problem.evaluator.left_out is None:
         return None
     if evaluation.status is not Status.OK:
@@ -79,21 +80,21 @@ def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
 
 
 def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
-    """Return the values to compare a judged program by: its rewards, or the score that ranks it."""
+    """Return the values that rank an evaluated program: its rewards, or a single score (`score_of`)."""
     score = score_of(problem, evaluation)
     return evaluation.rewards or () if score is None else (score,)
 
 
 def merit(problem: Problem, evaluation: Evaluation) -> float:
-    """Return the score that ranks a judged program, or the mean reward if its rewards rank it."""
+    """Return the score of an evaluated program or, if reward vectors rank programs, its mean reward."""
     values = compared(problem, evaluation) or (0.0,)
     return sum(values) / len(values)
 
 
 def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
-    """Return one line about the failure of an evaluation; empty for a valid judgement.
+    """Return one line about the failure of an evaluation; empty if the evaluation is valid.
 
-    A failure has no score, or a score of at most 0 and an error in the metrics or the feedback.
+    An evaluation fails without a score, or with a score of at most 0 and an error in metrics or feedback.
     """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
     if score is not None and score > 0.0:
@@ -104,10 +105,10 @@ def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
 
 
 class Scored(NamedTuple):
-    """A judged candidate of a run with its evaluator's metrics."""
+    """An evaluated candidate of a run, with the metrics from the evaluator."""
 
     evaluations: int
-    """Candidates proposed, up to and including this one; 0 for starting programs."""
+    """Number of candidates proposed up to this candidate, inclusive; 0 for starting programs."""
     program_id: str
     status: Status
     metrics: dict[str, Json]
@@ -116,12 +117,12 @@ class Scored(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of `combined`."""
+        """Name of the score that `combined` returns."""
         return score_name(self.metrics, self.left_out)
 
     @property
     def combined(self) -> float | None:
-        """`combined_score`, or the mean used in its place; None if the candidate failed or has neither."""
+        """`combined_score`, or the mean used in its place; None if the candidate failed or has no score."""
         if self.status is not Status.OK:
             return None
         if self.left_out is None:
@@ -144,7 +145,7 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
 
 
 def only_failures(scores: Sequence[Scored], feedback_of: Callable[[str], str]) -> bool:
-    """True if all programs failed by status or by `failure`; `feedback_of` takes a program id."""
+    """Return whether every program failed, by status or by `failure`; `feedback_of` takes a program id."""
     return all(
         item.status is not Status.OK or failure(item.metrics, feedback_of(item.program_id)) for item in scores
     )

@@ -1,13 +1,14 @@
 """Estimates of a policy from sampled answers (best@k, pass@k, diversity), and confidence intervals.
 
-best@k and pass@k are exact expectations over draws without replacement from the N given answers, so that two
-policies compared on the same tasks differ only by their answers.
+best@k and pass@k are exact expectations over draws without replacement from the N given answers. No random
+numbers are used, so two policies compared on the same tasks differ only by their answers.
 
-Comparisons are paired bootstrap intervals and sign-flip tests over values `[S, T]`: S training seeds of an
-arm (1 without training) on the same T tasks in the same order. Seeds and tasks are drawn independently (Owen
-2007, arXiv 0712.1111), n - 1 of n units each (Rao and Wu 1988), which makes the variance of a resampled mean
-unbiased. Three seeds still estimate their own variance badly: in simulations with 40 tasks, nominal 95 %
-intervals covered the true value in 84 to 95 % of cases; resampling tasks alone gave 0 to 60 %.
+Two arms (policies or methods) are compared by paired bootstrap intervals and sign-flip tests. Each arm has
+values `[S, T]`: S training seeds (1 without training), and T tasks in the same order for both arms. The
+bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). From n seeds or tasks it draws
+n - 1 (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, intervals
+are still too narrow: in simulations with 40 tasks, nominal 95 % intervals contained the true value in 84 to
+95 % of cases. If only tasks were resampled, 0 to 60 % of the intervals contained the true value.
 """
 
 import itertools
@@ -22,18 +23,17 @@ from evovpo.errors import ConfigError
 Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
-"""Number of resamples: other random numbers move the ends of 95 % intervals by about 2 % of the width."""
+"""Number of resamples. Other random numbers change the ends of a 95 % interval by about 2 % of its width."""
 _RANDOM_ORDERS = 2000
 _EXACT_TASKS = 14
-"""Maximum number of tasks for which all 2^T sign patterns are used instead of a sample."""
 
 
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the exact expected maximum of k answers from chains of m.
+    """Return for each k the exact expected maximum of k answers from C completions of m answers each.
 
-    `values_C_m` has one row per chain, with 0 for missing answers; `[N]` are chains of length 1. As in the
-    paper (arXiv 2605.22817): draw ceil(k/m) of the C chains without replacement, concatenate them, keep the
-    first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
+    `values_C_m` has one row for each completion, with 0 for missing answers; `[N]` means m = 1. The k answers
+    are drawn as in the paper (arXiv 2605.22817): draw ceil(k/m) of the C completions without replacement,
+    concatenate them, and keep the first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
     """
     values = np.asarray(values_C_m, dtype=np.float64)
     if values.ndim == 1:
@@ -68,17 +68,17 @@ def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that k answers in chains of m contain a right one.
+    """Return for each k the probability that one or more of k answers, drawn as in `best_at_k`, are right.
 
-    Like `best_at_k`; for independent answers the unbiased estimator of Chen et al. (arXiv 2107.03374).
+    With one answer per completion, this is the unbiased estimator of Chen et al. (arXiv 2107.03374).
     """
     return best_at_k(np.asarray(right_C_m, dtype=bool), ks)
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that one or two of k answers together are right on all components.
+    """Return for each k the probability that one of k answers, or two together, are right on all components.
 
-    Needed for searches that join programs. Estimated from 2,000 orders of the chains: standard error .011.
+    Estimated from 2,000 random orders of the completions, with a standard error of at most 0.011.
     """
     rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
     chains, length, components = rewards.shape
@@ -94,15 +94,15 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
-    """Return E_w max w·r of a set of m answers, the mean over K weightings: the reward of VPO."""
+    """Return E_w max w·r of a set of m answers, averaged over K weightings. This is the reward of VPO."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
 def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
-    The diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. Takes O(D N log N): in a
-    sorted column the value of rank i is the larger one of i pairs and the smaller one of N - 1 - i pairs.
+    The diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. In a sorted column, the
+    value of rank i is the larger value of i pairs and the smaller value of N - 1 - i pairs.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -113,7 +113,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return the number of different readable answers divided by the number of answers (None: unreadable)."""
+    """Return the share of different readable answers. `keys` identify answers; None means unreadable."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
@@ -122,7 +122,7 @@ def _count_at_most(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return C(n, q) / C(N, q) for n = 0..N, the probability that all q draws from N are among a given n."""
+    """Return C(n, q) / C(N, q) for n = 0..N: the probability that q draws from N are among the first n."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
@@ -161,9 +161,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Tasks are resampled for both arms together, the S and R seeds of each arm separately. With one seed, the
-    interval holds only for this training. Raises `ConfigError` for different numbers of tasks, for no task,
-    and for infinite or NaN values.
+    Tasks are resampled together for both arms. Seeds, S in one arm and R in the other, are resampled
+    separately. With one seed, the interval holds only for this one training. Raises `ConfigError` for
+    different numbers of tasks, for no task, and for infinite or NaN values.
     """
     values, rng = _checked(values_S_T), rng or np.random.default_rng(0)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
@@ -186,8 +186,9 @@ def sign_flip_p(
 ) -> float:
     """Return the two-sided p-value of a mean paired difference under random signs.
 
-    The share of sign patterns with a mean at least as far from zero: of all patterns for up to 14 tasks, else
-    of `draws` random ones and the observed one, so that p is never 0 (Phipson and Smyth 2010).
+    The p-value is the share of sign patterns whose mean is at least as far from zero as the observed mean.
+    For up to 14 tasks, all patterns are used. For more tasks, `draws` random patterns and the observed
+    pattern are used, so that p is never 0 (Phipson and Smyth 2010).
     """
     differences = _checked(differences_T)[0]
     observed = abs(differences.sum())
@@ -202,13 +203,12 @@ def sign_flip_p(
 
 
 def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
-    """Return `[draws, units]`: the share of each of n units in n - 1 draws with replacement."""
+    """Return weights `[draws, units]`: the share of each of n units in n - 1 draws with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn
 
 
 def _checked(values: npt.ArrayLike) -> Array:
-    """Return checked `values` as `[S, T]`, finite and not empty; `[T]` is one seed."""
     array = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if array.ndim != 2 or not array.size:
         raise ConfigError(

@@ -27,8 +27,8 @@ class Search:
             search.tell(prompt, texts, rewards)
         print(search.best)
 
-    Give either `problem`, a bundled problem's name or a folder, or `examples` as in `evolve`. `settings` are
-    the same as for `evolve`. The same seed and the same tells in the same order give the same search.
+    Give either `examples`, as for `evolve`, or `problem`, the name of a bundled problem or a folder.
+    `settings` are as for `evolve`. The same seed and the same calls in the same order give the same search.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Search:
 
     @property
     def best(self) -> tuple[str, dict[str, float]] | None:
-        """The best program so far, as (source, {component: reward}); None before the first tell."""
+        """The best program so far, as (source, {component: reward}); None before the first call of `tell`."""
         best = self._search.best
         if best is None:
             return None
@@ -71,13 +71,13 @@ class Search:
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.
 
-        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise, as at the
-        first ask, the prompt carries programs and nothing is to be sampled. Prompts may be told in any order.
+        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise the prompt
+        contains programs, as the first prompt does; sample nothing. Pass prompts to `tell` in any order.
         """
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources to evaluate: those in the texts, or those that the prompt carries."""
+        """Return the sources of the new programs in the texts or, without a model, in the prompt."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -85,9 +85,9 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Report all texts of a prompt, and for each of its `programs` the rewards in [0, 1] by component.
+        """Report the texts of a prompt, and {source: {component: reward in [0, 1]}} for its `programs`.
 
-        Rewards of None mark a failed program and count as zeros. Telling twice changes nothing.
+        None in place of rewards marks a failed program, and counts as zeros. A repeated call changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].
         """
         replies = self._replies(prompt, texts)

@@ -13,15 +13,15 @@ from evovpo.files import write_errors
 from evovpo.types import content_id
 
 EvaluatorFunction = Callable[[str], Any]
-"""Path of a program file -> metrics; runs in a sandboxed process."""
+"""A function from the path of a program file to metrics, which runs in a sandboxed process."""
 
 
 def project_of(
     evaluator: str | Path | EvaluatorFunction, initial_program: str | Path | Sequence[str] | None
 ) -> tuple[str, str]:
-    """Return the paths of the evaluator and the initial program (empty: the one beside the evaluator).
+    """Return the paths of the evaluator and of the initial program; the second is empty for None.
 
-    Writes a function or source into `evovpo-out`. Raises `ConfigError` if it cannot be written as a file.
+    Functions and source text are written to files in `evovpo-out`. Raises `ConfigError` or `ProblemError`.
     """
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):
@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return module source that defines the function as `evaluate`, and all that it uses from its module."""
+    """Return the source of a module that defines the function as `evaluate`, and what the function uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")
@@ -52,7 +52,7 @@ def evaluator_source(function: EvaluatorFunction) -> str:
 
 
 def _collect(function: Any, found: dict[str, str]) -> None:
-    """Add the source of a function or class under its name, after the definitions that it uses."""
+    """Add the source of a function or class to `found`, after the definitions that the source uses."""
     name = getattr(function, "__name__", repr(function))
     if name in found:
         return
@@ -76,7 +76,7 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add the definition of `name`, which has this value and is used in a function of `module`."""
+    """Add to `found` a definition that gives `name` this value, for a function of `module`."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"

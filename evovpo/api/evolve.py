@@ -28,7 +28,7 @@ from evovpo.store import Store
 from evovpo.types import Json, Prompt, Rollout, Sampling, Status
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
-"""(messages with `role` and `content`, as for chat servers; n) -> n texts; sync or async."""
+"""Function (messages, n) -> n texts, sync or async; messages have `role` and `content`, as in chat APIs."""
 _T = TypeVar("_T")
 
 
@@ -47,7 +47,7 @@ class Best:
     """Name of the function that the program defines; empty if an OpenEvolve evaluator runs the program."""
 
     def __call__(self, *arguments: Json) -> Json:
-        """Call the program in the sandbox. Raises `ProblemError` if it fails or is not a function."""
+        """Run the program in the sandbox. Raises `ProblemError` if the program fails or is not a function."""
         if not self.entry:
             raise ProblemError("the best program is no function: its evaluator runs it; save best.source")
         with Sandbox(workers=1) as sandbox:
@@ -71,14 +71,14 @@ class EvolveResult:
     """True if every held-out example passes too; None without held-out examples."""
     best: Best
     evaluations: int
-    """Candidates proposed."""
+    """Number of candidates proposed."""
     store: str
     stopped: str
-    """Why an unsolved run ended early, or empty."""
+    """Why an unsolved run ended early; else empty."""
     score_name: str = "mean reward"
-    """Name of the score that ranks programs and is in the curve."""
+    """Name of the score that ranks programs; the curve shows this score."""
     curve: tuple[tuple[int, float], ...] = ()
-    """(evaluations, best score so far) at every rise."""
+    """(evaluations, best score so far) for each improvement."""
 
     def _repr_html_(self) -> str:
         solved = "solved" if self.solved_train else self.stopped or "not solved"
@@ -110,15 +110,19 @@ def evolve(
 ) -> EvolveResult:
     """Search for a program and return the result of the run.
 
-    The problem is one of: `problem`, a bundled problem's name or a folder; `examples` (rows of (arguments,
-    result), or a DataFrame whose last column is the result), with `heldout` rows that are only reported;
-    `score`, called in this process with the candidate's outputs for `inputs` (`evovpo.Failed` if it raised),
-    with a `seed_program` that defines `entry`; or OpenEvolve's `evaluator` (a file, or a function of a
-    program's path, which runs in the sandbox from its source) with `initial_program` (a file or source).
+    Give exactly one of these problems:
 
-    Programs are written by one of: `proposer`, called with messages and n; `model`, a model of the server at
-    `base_url`; or the built-in model. `config` is a file as for `--config`, `settings` has values by name, as
-    in `{"search.islands": 2}`. `progress` shows the progress; None shows it on a terminal and in a notebook.
+    - `problem`: the name of a bundled problem, or a folder.
+    - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. Rows in `heldout`
+      are hidden from the search and only reported.
+    - `score`: a function that gets the candidate's outputs for `inputs` and runs in this process. If the
+      candidate raises, the output is `evovpo.Failed`. `seed_program` must define the function `entry`.
+    - `evaluator`, as in OpenEvolve: a file, or a function of a program's path. The evaluator runs in the
+      sandbox. `initial_program` is a file or source text.
+
+    Programs are written by `proposer` if given, else by `model` on the server at `base_url` if given, else by
+    the built-in model. `config` is a file as for `--config`. `settings` contains values by name, such as
+    `{"search.islands": 2}`. If `progress` is None, progress is shown on a terminal and in a notebook.
 
     Raises `ConfigError` and `ProblemError` for invalid arguments, and for a `score` that raises.
     """
@@ -198,7 +202,7 @@ def evolve(
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Call `function` outside any event loop (in a notebook: in another thread), and return its result."""
+    """Return the result of `function`, called outside any event loop (in a notebook, in another thread)."""
     try:
         asyncio.get_running_loop()
         is_inside = True
@@ -212,13 +216,13 @@ def outside_loop(function: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True)
 class FunctionProposer:
-    """A user's function as a proposer; its replies have no token ids and cannot be trained on."""
+    """A proposer that calls a user's function. The replies have no token ids and cannot be trained on."""
 
     function: Proposing
     policy_version: int = 0
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return one rollout per text. Raises `ConfigError` unless the function returns n texts."""
+        """Return one rollout for each index. Raises `ConfigError` unless there is one text for each index."""
         check_ticket(prompt, indices)
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         texts = await asyncio.to_thread(self.function, messages, len(indices))
@@ -231,7 +235,7 @@ class FunctionProposer:
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return texts as replies with these indices. Raises `ConfigError` unless there is one text per index."""
+    """Return one rollout for each text and index. Raises `ConfigError` unless there is one text per index."""
     is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
     if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(

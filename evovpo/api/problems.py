@@ -19,8 +19,8 @@ from evovpo.types import Json, Objective, Problem, Status
 Row = tuple[Sequence[Json], Json]
 """One example: (arguments, expected result)."""
 Examples = Sequence[Row] | Any
-"""Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column;
-rows without a result are left out."""
+"""Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column.
+Rows of a DataFrame without a result are left out."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 
@@ -32,7 +32,7 @@ class Failed(NamedTuple):
 
 
 ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
-"""Outputs of a candidate, one per input (`Failed` if it raised) -> {component: reward in [0, 1]}."""
+"""Maps a candidate's outputs, one per input, to {component: reward in [0, 1]}; see also `Failed`."""
 
 
 def rows_of(examples: Any) -> Sequence[Row]:
@@ -50,7 +50,7 @@ def rows_of(examples: Any) -> Sequence[Row]:
 def problem_of_examples(
     examples: Sequence[Row], heldout: Sequence[Row], seed_program: str | None, entry: str, statement: str
 ) -> Problem:
-    """Return a problem whose objectives are the rows; the default starting program returns an argument.
+    """Return a problem whose objectives are the rows. The default `seed_program` returns its first argument.
 
     Raises `ProblemError` for rows of different lengths or values that JSON cannot represent.
     """
@@ -85,8 +85,8 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
-    Its components are the keys that `score` returns for `seed_program`. Problems returned here never share
-    evaluations. Raises `ProblemError` if `seed_program` fails on every input or the function is invalid.
+    The reward components are the keys that `score` returns for `seed_program`. No two problems returned here
+    share evaluations. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"

@@ -12,17 +12,17 @@ from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunSt
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """A program of a run, from its first proposal."""
+    """A program of a run, as it was first proposed."""
 
     id: str
     source: str
     order: int
     """Position in the order of proposal, from 0."""
     kind: PromptKind
-    """Kind of its prompt: `seed` for a starting program, `join` for a program joined without a model."""
+    """Kind of the prompt; `seed` for a starting program, `join` for a program joined without a model."""
     island: int
     parents: tuple[tuple[ParentRole, str], ...]
-    """(role, program id) of the programs it was made from."""
+    """(role, program id) of each program from which this program was made."""
     status: Status
     rewards: dict[str, float]
     """Component -> reward; zeros if the program failed, empty if the sandbox failed."""
@@ -82,7 +82,7 @@ def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
 
 
 def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
-    """Return a run with its programs, by its id, a unique prefix of it, or `latest`. Raises `StoreError`."""
+    """Return a run by its id, a unique prefix of the id, or `latest`. Raises `StoreError`."""
     with Store.open(str(store), create=False) as opened:
         found = opened.run(find_run(opened, run))
         problem = opened.problem(found.problem_id, found.problem_version)

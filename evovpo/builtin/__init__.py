@@ -10,9 +10,9 @@ BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of a completion, or an empty list if another model wrote it.
+    """Return the text of each token of a completion by the built-in model; empty for other models.
 
-    `text` is the completion without special tokens; the built-in model's vocabulary must reproduce it.
+    `text` is the completion without special tokens. Token ids of other models do not decode to this text.
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]

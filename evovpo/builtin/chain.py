@@ -1,4 +1,4 @@
-"""The answer chain of a built-in model: answers separated by `⟦sep⟧`, closed by `⟦end⟧`."""
+"""Completions of the built-in model: chains of answers, separated by `⟦sep⟧` and ended by `⟦end⟧`."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from evovpo.prompts.request import Answer
 
 MAX_ANSWERS = 4
 MAX_ROWS = 7
-"""Maximum examples in one prompt; a caller with more must choose."""
+"""Maximum number of examples in one prompt."""
 PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 

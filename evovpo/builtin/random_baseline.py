@@ -1,4 +1,4 @@
-"""The random baseline: random programs of the built-in model's grammar, based on training inputs only."""
+"""The random baseline: random programs in the built-in model's grammar, made from training inputs."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ from evovpo.types import Problem, Prompt
 
 
 def random_proposer(problem: Problem) -> ScriptedProposer:
-    """Return the baseline for `problem`; reply i of a prompt depends only on the prompt's seed and i."""
+    """Return the baseline for `problem`. Reply i to a prompt depends only on i and the prompt's seed."""
     rows = [[str(value) for value in example.inputs] for example in problem.train]
 
     def reply(prompt: Prompt, index: int) -> str:

@@ -50,12 +50,11 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it runs; an extra column,
-    "NAME trusted", is yes if it is right on most training rows similar to the row.
+    A program that is wrong on a training row is refused. With --anyway it runs. The extra column
+    "NAME trusted" then says yes where the program is right on most of the similar training rows.
 
-    The command lists failed rows, earlier entries in the column NAME that differ from the program's result
-    (they are kept), and rows unlike every example. Row 1 is the first row below the column names. Exit code
-    1: some rows failed.
+    Three kinds of rows are listed: the program failed; it disagrees with a filled cell, which is kept; no
+    example is similar. Row 1 is the first row below the column names. Exit code 1: some rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """

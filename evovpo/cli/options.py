@@ -32,7 +32,9 @@ def _with_default(help_text: str, default: str) -> str:
     return f"{help_text}  [dim]\\[default: {default}][/dim]" if default else help_text
 
 
-RunName = Annotated[str, argument("RUN", "Run id or its beginning, or [bold]latest[/bold].")]
+RunName = Annotated[
+    str, argument("RUN", "Run id, problem (its newest run) or [bold]latest[/bold]; a beginning is enough.")
+]
 StoreUrl = Annotated[
     str | None,
     option(
@@ -70,8 +72,8 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file in the format of [bold]evovpo config[/bold]; for an OpenEvolve project also YAML, or "
-        "the word [bold]none[/bold], to ignore its own file.",
+        "TOML file in the format of [bold]evovpo config[/bold], or YAML for an OpenEvolve project; "
+        "[bold]none[/bold] ignores the project's config.yaml.",
         *("--config", "-c"),
     ),
 ]

@@ -148,7 +148,7 @@ def replay(
 
 @app.command("doctor", rich_help_panel="Runs")
 def doctor(
-    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem, to use its newest or a new run.")],
+    target: Annotated[str, argument("RUN|PROBLEM", "A run, or a problem whose newest run is examined.")],
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,

@@ -1,1 +1,1 @@
-"""Batches of searches, and parts shared with studies: files, cells, processes, results, intervals."""
+"""Batches of searches, and code that studies use too: TOML files, processes, results and intervals."""

@@ -1,7 +1,7 @@
-"""A batch: its TOML file or suite, its arms and cells.
+"""Reads a batch of searches from a TOML file or a suite.
 
-The run id of a cell is derived from the batch name, problem, arm and seed, so that a repeated batch finds
-its runs in the store.
+An arm is a proposer, strategy and budget; a cell is one run of an arm, on one problem with one seed. Run ids
+derive from batch name, problem, arm and seed, so that a repeated batch finds its runs in the store.
 """
 
 import itertools
@@ -22,15 +22,15 @@ _SHORT_PROPOSERS = ("local", "random")
 
 
 class Variant(NamedTuple):
-    """A named set of settings: a proposer or a strategy."""
+    """A proposer or a strategy, as a named set of settings."""
 
     name: str
     settings: Mapping[str, object]
-    """Sections with keys as in a configuration file."""
+    """Sections and their keys, as in a configuration file."""
 
 
 class Arm(NamedTuple):
-    """A proposer, strategy and budget to compare with others."""
+    """A combination of proposer, strategy and number of evaluations; a batch compares its arms."""
 
     proposer: str
     strategy: str
@@ -47,19 +47,19 @@ class Batch(Part):
     name: str
     description: str = ""
     problems: tuple[Path, ...]
-    """Folders with different problem ids."""
+    """Folders of the problems, which have different ids."""
     evaluations: Numbers = (1000,)
     seeds: Seeds = (0,)
     proposers: tuple[Variant, ...] = (Variant("local", {}),)
     strategies: tuple[Variant, ...] = (Variant("islands", {}),)
     settings: Mapping[str, object] = {}
-    """Settings of all cells, overridden by those of the proposer, then of the strategy."""
+    """Settings of all cells. Proposer settings override these; strategy settings override both."""
     origin: str = Field(exclude=True)
-    """File name in error messages."""
+    """File name for error messages."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """All arms in the order of the file; the first is the reference of comparisons."""
+        """All arms, in the order of the file. Every arm is compared with the first arm."""
         grid = itertools.product(self.proposers, self.strategies, self.evaluations)
         return tuple(Arm(proposer.name, strategy.name, most) for proposer, strategy, most in grid)
 
@@ -77,10 +77,11 @@ class Cell(NamedTuple):
 
 
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
-    """Read a batch: a TOML file, or a suite (file, folder or bundled name) with default settings.
+    """Return a batch from a TOML file, or a batch of the problems of a suite with default settings.
 
-    `limit` keeps only the first problems. Errors are added to `faults`, or without `faults` raised together
-    as a `ConfigError`. A file that is not TOML always raises.
+    `name` is the TOML file, or the suite's file, folder or bundled name. `limit` keeps only the first
+    problems. Errors are appended to `faults`; without `faults` they are raised together as one `ConfigError`.
+    A file that is not TOML always raises.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
@@ -110,14 +111,14 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
 
 
 def cells(batch: Batch) -> Iterator[Cell]:
-    """Yield the cells of a batch, grouped by problem so that early results compare all arms."""
+    """Yield the cells of a batch, sorted by seed, problem and arm, so that early results compare all arms."""
     for seed, path, arm in itertools.product(batch.seeds, batch.problems, batch.arms):
         problem = problem_id(path)
         yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
 
 
 def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
-    """Return the proposers or strategies: built-in names, or tables with a name and settings."""
+    """Return the listed proposers or strategies, each a built-in name or a table with name and settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     settings = data.get("settings")

@@ -1,4 +1,4 @@
-"""The plan of a batch: all cells with problem and settings, and all errors in them."""
+"""Plans a batch: loads the problem and the settings of every cell, and collects all errors."""
 
 import asyncio
 import contextlib
@@ -23,14 +23,14 @@ from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
-"""Defaults changed in batches: one ask at a time makes a run repeatable, and cells run in parallel anyway."""
+"""Defaults of batches. One open prompt at a time makes a run repeatable; cells run in parallel anyway."""
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
-    """Check a batch completely, and return it with the work of all its cells, in order.
+    """Check a batch completely; return the batch and the `Work` of all cells, in order.
 
-    Writes nothing; judges the initial program of OpenEvolve projects. Raises `ConfigError` with all errors,
-    including stored runs of a batch with the same name and other settings.
+    Nothing is written, but the initial programs of OpenEvolve projects are evaluated. Raises `ConfigError`
+    with all errors. It is an error if the store has runs of a batch with this name but other settings.
     """
     faults: list[str] = []
     batch = read_batch(name, limit, faults)
@@ -40,7 +40,7 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
-    """Return the work of all cells of the batches; adds all errors to `faults`."""
+    """Return the `Work` of all valid cells of the batches, and append all errors to `faults`."""
     store, stored = None, dict[str, Run]()
     try:
         store = _existing_store(store_url)
@@ -52,7 +52,7 @@ def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str
 
 
 def _existing_store(url: str | None) -> Store | None:
-    """Return the open store, or None if it does not exist yet; raises `StoreError` if it is unusable."""
+    """Return the opened store, or None if its file does not exist yet. Raises `StoreError`."""
     address = parse_url(url)
     if address.get_backend_name() == "sqlite":
         if address.database in (None, "", ":memory:"):
@@ -68,7 +68,6 @@ def _existing_store(url: str | None) -> Store | None:
 def _works(
     batch: Batch, store_url: str | None, store: Store | None, stored: Mapping[str, Run], faults: list[str]
 ) -> Iterator[Work]:
-    """Yield the work of each cell without errors; adds all errors to `faults`."""
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
     ready: dict[tuple[str, str, str], RunRequest] = {}
@@ -107,7 +106,7 @@ def _works(
 
 
 def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], Mapping[str, object]]:
-    """Return the settings of each valid combination of proposer and strategy; adds errors to `faults`."""
+    """Return the settings of each valid pair of proposer and strategy, and append errors to `faults`."""
     usable: dict[tuple[str, str], Mapping[str, object]] = {}
     for proposer, strategy in itertools.product(batch.proposers, batch.strategies):
         parts = (_BASE, batch.settings, proposer.settings, strategy.settings)
@@ -134,7 +133,7 @@ def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) ->
 
 
 def _check_proposer(named: RunRequest, store: Store | None) -> None:
-    """Raise an error if a proposer's model folder, policy version or server is invalid; loads no model."""
+    """Raise an error if the proposer's model folder, policy version or server is invalid. Loads no model."""
     settings = named.config.proposer
     if settings.name == "local":
         folder = Path(settings.model) if settings.model else None
@@ -159,7 +158,7 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
-    """Yield differences between a stored run and a cell, ignoring where and how many programs run at once."""
+    """Yield differences between a stored run and a cell. Store, executor and workers may differ."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)

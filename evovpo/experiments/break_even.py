@@ -1,9 +1,9 @@
-"""Break-even of trainings: the number of problems after which a training has paid for itself.
+"""The number of problems after which a training has paid for itself (break-even).
 
-A training costs once, and saves costs in each later search. An arm that spends c per problem and solves a
-share s of them has spent (T + n c) / (n s) per solved problem after n problems, where T is the cost of its
-training and of the trainings for tuning. An untrained arm, with T = 0, always spends c0 / s0. Costs are equal
-after n = T / (s c0 / s0 - c) problems; if this is not positive, the training never pays.
+A training costs T once, including the trainings for tuning, and makes later searches cheaper. An arm spends c
+per problem and solves a share s of the problems. After n problems it has spent T + n c and solved n s, which
+is (T + n c) / (n s) per solved problem. An untrained arm has T = 0 and always spends c0 / s0. Both spend the
+same after n = T / (s c0 / s0 - c) problems. If this is not positive, the training never pays.
 """
 
 import math
@@ -16,19 +16,19 @@ from evovpo.analysis.statistics import Array, Interval, resampling_weights
 
 UNITS = ("cpu_seconds", "tokens")
 PROBLEMS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
-"""Numbers of problems for which cost per solved problem is shown."""
+"""Numbers of problems after which the cost per solved problem is shown."""
 _DRAWS = 2000
 
 
 class ArmCosts(NamedTuple):
-    """Costs of an arm in one unit."""
+    """The costs of an arm, all in one unit, and what the arm solved."""
 
     training: float
     """Cost before the first problem; 0 for an untrained arm."""
     cost_S_T: Array
-    """Cost of each seed and problem until solved or given up."""
+    """Cost for each seed and problem, until the problem was solved or the search ended."""
     solved_S_T: Array
-    """Whether each seed solved each problem, 0 to 1."""
+    """Whether each seed solved each problem, from 0 (no) to 1 (yes)."""
 
 
 class BreakEven(NamedTuple):
@@ -55,7 +55,8 @@ def compare(
 ) -> BreakEven:
     """Return the number of problems after which a training pays.
 
-    The interval resamples problems, the same for both arms, and the seeds of each arm.
+    The interval is a bootstrap interval. Both arms use the same resamples of problems; each arm's seeds are
+    resampled separately.
     """
     drawn = _pays_after(trained.training, *_draws(trained), *_draws(untrained))
     means = [values.mean()[None] for values in (*trained[1:], *untrained[1:])]
@@ -65,9 +66,9 @@ def compare(
 
 
 def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tuple[Interval, ...]:
-    """Return the cost per solved problem, training included, after each of these numbers of problems.
+    """Return the cost per solved problem, including the training, after each number in `problems`.
 
-    The upper end of an interval is infinite if some resamples contain no solved problem.
+    The upper end of an interval is infinite if too many resamples contain no solved problem.
     """
     cost, solved = _draws(spent)
     mean_cost, mean_solved = spent.cost_S_T.mean()[None], spent.solved_S_T.mean()[None]
@@ -80,12 +81,12 @@ def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tupl
 
 
 def until_solved(cost: float, evaluations: int, solved_after: int | None) -> float:
-    """Return the cost of a search until it solved its problem, or its full cost if it never did."""
+    """Return the cost of a search until the problem was solved; for an unsolved problem, the full cost."""
     return cost if solved_after is None else cost * min(1.0, solved_after / max(evaluations, 1))
 
 
 def _draws(spent: ArmCosts) -> tuple[Array, Array]:
-    """Return mean cost and solved share of each resample; all arms share the resamples of problems."""
+    """Return mean cost and share solved in each resample. All arms use the same resamples of problems."""
     seeds, tasks = spent.cost_S_T.shape
     tasks_B_T = resampling_weights(tasks, _DRAWS, np.random.default_rng(0))
     seeds_B_S = resampling_weights(seeds, _DRAWS, np.random.default_rng([1, round(spent.training)]))
@@ -96,7 +97,7 @@ def _draws(spent: ArmCosts) -> tuple[Array, Array]:
 
 
 def _ends(drawn: Array) -> tuple[float, float]:
-    """Return the ends of the 95 % interval, without interpolation because some values are infinite."""
+    """Return the ends of the 95 % interval. They are not interpolated, because values can be infinite."""
     low = np.quantile(drawn, 0.025, method="lower")
     return float(low), float(np.quantile(drawn, 0.975, method="higher"))
 

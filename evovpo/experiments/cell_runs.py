@@ -1,4 +1,4 @@
-"""Runs the cells of a batch, each from its start or from its last stored evaluation."""
+"""Runs the cells of a batch. A cell starts anew, or continues from its last stored evaluation."""
 
 import contextlib
 import os
@@ -27,22 +27,22 @@ class CellProgress(NamedTuple):
     proposed: int = 0
     solved: bool = False
     waits: str = ""
-    """As in `Progress`."""
+    """Description of what the run is waiting for; empty if it is not waiting."""
     cpu_seconds: float = 0.0
-    """CPU time of process and sandbox since the run's start or resumption; set when the run has ended."""
+    """CPU seconds of process and sandbox since the run was started or resumed; 0 until the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A cell with all data for running it in another process."""
+    """A cell with all data that another process needs to run it."""
 
     cell: Cell
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...]
-    """Known judgements, which are not repeated."""
+    """Evaluations that are known already, and are not repeated."""
     status: RunStatus | None
-    """Status of the run when the plan was made, None if not stored."""
+    """Status of the run when the batch was planned; None if the run was not stored."""
     store_url: str | None
 
     @property
@@ -77,9 +77,9 @@ def _open(store_url: str | None) -> Store:
 
 
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
-    """Divide the cores among parallel cells, except for cells whose settings choose workers.
+    """Return `works` with the cores divided among `jobs` parallel cells.
 
-    `executor` replaces the executor of the settings.
+    A number of workers in a cell's settings is kept. `executor` overrides the executor of the settings.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))
@@ -93,9 +93,9 @@ def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) 
 
 @contextlib.contextmanager
 def only_batch(store_url: str | None) -> Iterator[None]:
-    """Lock the SQLite file of a store against a second batch; the lock ends with the process.
+    """Lock a store's SQLite file for one batch, until the `with` block or the process ends.
 
-    A database server is not locked: of two batches with the same cells, one fails. Raises `StoreError`.
+    Raises `StoreError` if another batch has the lock. A database server is not locked.
     """
     address = parse_url(store_url)
     if address.get_backend_name() != "sqlite":

@@ -1,4 +1,4 @@
-"""Runs the tasks of `run_all` on a Ray cluster, and restarts tasks of lost machines.
+"""Runs the tasks of `run_all` on a Ray cluster, and restarts the tasks of machines that are lost.
 
 Every machine needs the same version of this package, and the tasks' files under the same paths.
 """
@@ -22,11 +22,11 @@ _BEGUN = 10
 
 @contextlib.contextmanager
 def on_cluster(executor: str | None, store_url: str | None, judging: Collection[str] = ()) -> Iterator[None]:
-    """In the block, `run_all` runs its tasks on the cluster `executor`, if it is `ray` or `ray://HOST:PORT`.
+    """Let `run_all` run its tasks on a Ray cluster within the `with` block, if `executor` names a cluster.
 
-    `judging` are the executors that local tasks use for their programs; connections to them are kept open.
-    Raises `ConfigError` without Ray or if other machines cannot reach the store because it is a file, and
-    `SandboxError` for an unreachable cluster.
+    A cluster is named `ray` or `ray://HOST:PORT`. `judging` lists the executors on which local tasks run
+    programs; connections to these executors stay open. Raises `ConfigError` if Ray is missing, or if the
+    cluster has other machines but the store is a file. Raises `SandboxError` if a cluster cannot be reached.
     """
     is_here = executor in (None, "local")
     addresses = sorted({*judging, executor or "local"} - {"local"})
@@ -53,13 +53,12 @@ def on_cluster(executor: str | None, store_url: str | None, judging: Collection[
 
 
 def _do(task: PoolTask, folder: Path, mailbox: Any) -> TaskDone | FailedTask:
-    """Run a task in a Ray process, in the folder to which its paths are relative."""
     os.chdir(folder)
     return pool.attempt(task, mailbox.actor.put_nowait.remote)
 
 
 def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Like `pool._do_here`, but without `jobs` the cluster's cores are the limit."""
+    """Run tasks on the cluster, and yield messages as `pool._do_here` does. `jobs` limits parallel tasks."""
     import ray
     from ray.exceptions import RayError
     from ray.util.queue import Queue

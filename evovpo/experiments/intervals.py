@@ -1,8 +1,8 @@
-"""Statistics of runs with intervals: means, paired differences, problems that only one arm solves.
+"""Means of one arm and differences between two arms, with bootstrap intervals.
 
-Values are arrays `[S, T]`, seeds by problems; bootstrap intervals resample both
-(`evovpo/analysis/statistics.py`), without correction for multiple comparisons. Figures are deterministic,
-because every resampling has the same seed.
+Values are arrays `[S, T]`, S seeds by T problems. Intervals resample seeds and problems
+(`evovpo/analysis/statistics.py`), and are not corrected for multiple comparisons. Results are repeatable,
+because every resampling uses the same random seed.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ CURVE_DRAWS = 2000
 
 
 class Difference(NamedTuple):
-    """Difference of two arms' mean figures on the same problems."""
+    """The difference between the means of two arms on the same problems."""
 
     interval: Interval
     p: float
-    """Two-sided p-value of a sign-flip test; needed for a few equal differences, for which the bootstrap
+    """Two-sided p-value of a sign-flip test. It matters for a few equal differences, where the bootstrap
     interval has no width."""
 
     @property
@@ -34,13 +34,13 @@ class Difference(NamedTuple):
         return self.interval.is_clear and self.p < _CLEAR
 
     def __format__(self, spec: str) -> str:
-        """Return the interval with signs, formatted by `spec` (such as `.3f`), and bold if it is clear."""
+        """Return the interval with signs and numbers as in `spec` (such as `.3f`); bold if it is clear."""
         text = f"{self.interval:+{spec}}"
         return f"**{text}**" if self.is_clear else text
 
 
 class UnlockedProblems(NamedTuple):
-    """Problems that one arm solves with some seed and another with none of equally many seeds."""
+    """The problems that one arm solves with at least one of `seeds` seeds, and another arm with no seed."""
 
     problems: tuple[str, ...]
     interval: Interval
@@ -48,21 +48,22 @@ class UnlockedProblems(NamedTuple):
 
 
 def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
-    """Return the mean multiplied by `times`, with its interval."""
+    """Return the mean of the values, multiplied by `times`, with its interval."""
     return _times(bootstrap_interval(values_S_T, draws=draws), times)
 
 
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
-    """Return the paired difference of two arms multiplied by `times`."""
+    """Return the mean difference between two arms on the same problems, multiplied by `times`."""
     interval = _times(bootstrap_interval(ours_S_T, theirs_R_T), times)
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0)))
 
 
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
-    """Return the problems that an arm solves with some seed and another with none.
+    """Return the problems that the first arm solves with at least one seed, and the second arm with no seed.
 
-    Both arms use the same number of seeds, their first ones. The interval resamples problems and each arm's
-    seeds with replacement; resamples have fewer distinct seeds, so rarely solved problems lower the interval.
+    If one arm has more seeds, its last seeds are ignored. The interval resamples problems and each arm's
+    seeds. A resample has fewer distinct seeds and so misses rarely solved problems, which lowers the
+    interval.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0

@@ -1,7 +1,7 @@
-"""Runs tasks in a bounded number of processes, one task at a time in each.
+"""Runs tasks in a limited number of processes, one task at a time in each.
 
-Processes are reused, because loading torch is slow. If a process dies, another one restarts its task, which
-continues from its stored progress. Messages only show progress, except for the value of `TaskDone`.
+Processes are reused, because loading torch is slow. If a process dies, its task is restarted in another
+process and continues from its stored progress. Only the message `TaskDone` has a result.
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from multiprocessing.context import SpawnProcess
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 TELL_SECONDS = 0.25
-"""Minimum time between messages about a task, and between calls of `on_wait`."""
+"""Minimum seconds between progress messages of a task, and maximum seconds between calls of `on_wait`."""
 STOP_SECONDS = 20.0
-"""Seconds for stopping processes to store their progress."""
+"""Seconds that processes have to store their progress before they are killed."""
 _BEGUN = 3
 """Maximum attempts of a task whose process is killed."""
 _ENVIRONMENT = {
@@ -31,7 +31,7 @@ _ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(1 << 33),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
 }
-"""Default environment variables of processes, read at their start."""
+"""Environment variables of the processes, unless the user has set them."""
 
 
 class PoolTask(Protocol):
@@ -54,7 +54,7 @@ class FatalError(Exception):
 
 
 class TaskStarted(NamedTuple):
-    """A task was started or restarted."""
+    """The message that a task was started or restarted."""
 
     name: str
 
@@ -74,12 +74,12 @@ class TaskDone(NamedTuple):
 
 
 class FailedTask(NamedTuple):
-    """A task failed; its stored progress is kept."""
+    """The failure of a task, whose stored progress is kept."""
 
     name: str
     reason: str
     fatal: Exception | None = None
-    """The error, if it ends all tasks."""
+    """The error if it ends all tasks, else None."""
 
 
 Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
@@ -89,7 +89,7 @@ Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 
 def serve(pipe: Connection) -> None:
-    """Run tasks received from `pipe` until `None` is received; main function of a process."""
+    """Run the tasks received from `pipe` until None is received. This is the main function of a process."""
     os.setpgid(0, 0)  # Ctrl-C in a terminal reaches only the parent, which stops this process
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -100,7 +100,7 @@ def serve(pipe: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Exit at once when the parent ends, because a later command may restart the same task."""
+    """Wait until the parent process ends, then exit at once: a later command may restart the same task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -142,16 +142,16 @@ class _Worker:
 
 
 _kept: list[_Worker] | None = None
-"""Processes of earlier calls within `kept_processes`."""
+"""Processes that later calls of `run_all` reuse; None outside of `kept_processes`."""
 
 
 elsewhere: Callable[[Sequence[PoolTask], int | None], Generator[Message | None]] | None = None
-"""Replacement of `_do_here` in `run_all`, if any."""
+"""A function that `run_all` calls instead of `_do_here`; None to run tasks on this machine."""
 
 
 @contextlib.contextmanager
 def kept_processes() -> Iterator[None]:
-    """Reuse processes between calls of `run_all`; they end with the outermost block."""
+    """Let all calls of `run_all` in the `with` block share processes. The outermost block ends them."""
     global _kept
     if _kept is not None:
         yield
@@ -170,11 +170,11 @@ def run_all(
     on_message: Callable[[Message], None],
     on_wait: Callable[[], None] = lambda: None,
 ) -> list[FailedTask]:
-    """Run tasks in `jobs` processes, by default one per core, and return the failed ones.
+    """Run tasks in `jobs` processes, by default one per core, and return the failed tasks.
 
     A task whose process is killed is restarted up to twice. `on_wait` is called several times per second.
-    Raises `KeyboardInterrupt` and the error of a `FatalError`, after all other processes were interrupted and
-    have stored their progress.
+    After Ctrl-C or a `FatalError`, all processes are interrupted and store their progress; then
+    `KeyboardInterrupt` or the task's error is raised.
     """
     failed: list[FailedTask] = []
     with contextlib.closing((elsewhere or _do_here)(tasks, jobs)) as messages:
@@ -191,7 +191,7 @@ def run_all(
 
 
 def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Yield the messages of local processes, and None when no further message is waiting."""
+    """Run tasks in local processes. Yield their messages, and None when no message is waiting."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
     begun: dict[str, int] = {}
@@ -253,7 +253,7 @@ def _start() -> _Worker:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    """End processes: idle ones at once, busy ones after storing their progress."""
+    """End all processes. Busy processes first get `STOP_SECONDS` to store their progress."""
     for worker in workers:
         with contextlib.suppress(BrokenPipeError, ProcessLookupError):
             if worker.task is not None and worker.process.pid is not None:

@@ -1,7 +1,7 @@
-"""Figures of arms from the rows of their searches, comparisons of arms, and a verdict in sentences.
+"""Statistics of arms, comparisons of arms, and a verdict in sentences.
 
-A row is the result of a search as JSON, made by `run_row`; batches make it from the store, studies read it
-from their export. Intervals are those of `evovpo/experiments/intervals.py`.
+Everything is computed from rows; a row is the result of one search as JSON. Batches make rows from the store,
+studies read rows from their export. `evovpo/experiments/intervals.py` computes the intervals.
 """
 
 import math
@@ -28,33 +28,33 @@ _NO_DIFFERENCE = "no clear difference"
 
 @dataclass(frozen=True)
 class Figure:
-    """A number computed from a row."""
+    """A statistic of one search, computed from its row."""
 
     name: str
     of: Callable[[Row], float] = field(compare=False)
     is_sum: bool = False
-    """True to sum over problems, False to take their mean."""
+    """True if an arm's value is the sum over problems, False if it is the mean over problems."""
 
 
 SOLVED = Figure("solved", lambda row: row["is_right"], True)
-"""Right on every training row and on every held-out row."""
+"""Whether the search solved all training examples and, if the problem has any, all held-out examples."""
 SOLVED_ROWS = Figure("solved on training rows", lambda row: row["solved_after"] is not None, True)
 SOLVED_HELDOUT = Figure("solved on held-out rows", lambda row: bool(row["solved_heldout"]), True)
-"""For problems with held-out rows."""
+"""Whether all held-out examples were solved; only for problems with held-out examples."""
 
 
 def named(name: str) -> Figure:
-    """Return the figure for a row field; it is 0 for rows without the field."""
+    """Return a `Figure` that reads the field `name` of a row; a missing field counts as 0."""
     return Figure(name, lambda row: row.get(name) or 0.0)
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return the figure for the value at `k` of a row field that has values for several k."""
+    """Return a `Figure` that reads the value at `k` of a field with a value for each k."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return the figure for whether a problem is solved within a number of evaluations."""
+    """Return a `Figure`: whether a problem was solved within a number of evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -63,7 +63,7 @@ def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
 
 
 def best_within(evaluations: float) -> Figure:
-    """Return the figure for the best mean reward within a number of evaluations."""
+    """Return a `Figure`: the best mean reward within a number of evaluations."""
     return Figure(
         f"best within {evaluations}",
         lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),
@@ -71,7 +71,7 @@ def best_within(evaluations: float) -> Figure:
 
 
 def area(budgets: Sequence[int]) -> Figure:
-    """Return the figure for the share of budgets within which a problem was solved."""
+    """Return a `Figure`: the share of `budgets` within which a problem was solved."""
 
     def of(row: Row) -> float:
         after = row["solved_after"] if row["is_right"] else math.inf
@@ -86,7 +86,7 @@ class ArmRows:
     def __init__(
         self, arm: Arm, rows: Mapping[tuple[int, str], Row], seeds: Sequence[int], problems: Sequence[str]
     ) -> None:
-        """Take rows by seed and problem; rows of other seeds and problems are ignored."""
+        """Take rows by (seed, problem). Only rows of the given seeds and problems are used."""
         self.arm, self.seeds, self.problems = arm, tuple(seeds), tuple(problems)
         self._rows = rows
         self._found: dict[tuple[object, ...], Any] = {}
@@ -100,13 +100,13 @@ class ArmRows:
         return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
 
     def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
-        """Return a figure by seed and problem, `[S, T]`; default: all problems."""
+        """Return a statistic as an array `[S, T]`, seeds by `problems` (default: all problems)."""
         wanted = self.problems if problems is None else problems
         found = [[figure.of(self._rows[seed, one]) for one in wanted] for seed in self.seeds]
         return np.array(found, dtype=np.float64).reshape(len(self.seeds), len(wanted))
 
     def mean(self, figure: Figure, problems: Sequence[str] | None = None) -> Interval | None:
-        """Return the mean or sum of a figure with its interval, None without rows; default: all problems."""
+        """Return the mean or sum of a statistic over `problems` (default: all); None if there are no rows."""
         wanted = self.problems if problems is None else tuple(problems)
         if not (self.seeds and wanted):
             return None
@@ -114,7 +114,7 @@ class ArmRows:
         return self._once(lambda: mean(self.values(figure, wanted), times), figure, wanted)
 
     def curve(self, figures: Sequence[Figure]) -> tuple[Interval, ...]:
-        """Return several figures of one kind with coarser intervals; empty without rows."""
+        """Return the mean or sum of each statistic, from fewer resamples; empty if there are no rows."""
         if self.is_empty:
             return ()
         times = len(self.problems) if figures[0].is_sum else 1
@@ -123,20 +123,20 @@ class ArmRows:
         )
 
     def minus(self, other: "ArmRows", figure: Figure) -> Difference:
-        """Return the difference of a figure from another arm, paired over common problems."""
+        """Return this arm's statistic minus the other arm's, paired over the common problems."""
         both = [problem for problem in other.problems if problem in self.problems]
         times = len(both) if figure.is_sum else 1
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: difference(*pair, times), "minus", id(other), figure)
 
     def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
-        """Return the problems that this arm solves with some seed and the other arm with none."""
+        """Return the problems that this arm solves with at least one seed, and the other arm with no seed."""
         both = [problem for problem in other.problems if problem in self.problems]
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
 
     def solved_in_any(self, figure: Figure = SOLVED) -> tuple[str, ...]:
-        """Return the problems solved with some seed."""
+        """Return the problems solved with at least one seed."""
         return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
 
     def of_a_seed(self, field: str) -> float:
@@ -144,14 +144,14 @@ class ArmRows:
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Return the cached value of a key, so that tables, pictures and JSON have the same figures."""
+        """Return the cached value of `key`, so that tables, pictures and JSON show the same numbers."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
 
 
 class Comparison(NamedTuple):
-    """Comparison of an arm with a reference arm."""
+    """The comparison of an arm with a reference arm."""
 
     arm: str
     reference: str
@@ -159,13 +159,13 @@ class Comparison(NamedTuple):
     """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Differences for independent samples, by figure name and k; empty if either arm has no samples."""
+    """Name of a statistic -> k -> difference for independent samples; empty if an arm has no samples."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each comparison; an arm is ahead or behind only if the difference is significant.
+    """Return a sentence for each comparison. Only a significant difference counts as ahead or behind.
 
-    `titles` are the names of figures by k.
+    `titles` has the words for each statistic in `Comparison.at_k`.
     """
     found = []
     for one in comparisons:
@@ -180,7 +180,7 @@ def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> lis
 
 
 def in_words(ours: ArmRows, theirs: ArmRows, solved: Figure = SOLVED) -> str:
-    """Return in words the difference in solved problems and whether it is significant."""
+    """Return a text that gives the difference in solved problems, and says whether it is significant."""
     found = ours.minus(theirs, solved)
     value, low, high, problems = found.interval
     return f"{value:+.1f} of {problems} [{low:+.1f}, {high:+.1f}], p = {found.p:.2g} ({_outcome(found)})"
@@ -228,7 +228,7 @@ class CellResult(NamedTuple):
 
 
 class Results:
-    """Stored results of a batch. Figures only use problems on which all seeds of the arm have ended."""
+    """The stored results of a batch. Statistics of an arm use problems on which all its runs have ended."""
 
     def __init__(self, batch: Batch, cells: Sequence[CellResult]) -> None:
         self.batch, self.cells = batch, tuple(cells)
@@ -247,22 +247,22 @@ class Results:
         return ArmRows(arm, rows, self.batch.seeds, problems)
 
     def with_heldout(self, arm: ArmRows) -> list[str]:
-        """Return the problems of an arm for which all runs have a held-out result."""
+        """Return the problems of an arm on which every run has a held-out result."""
         runs = ((one.cell.problem_id, one.row) for one in self.of(arm.arm))
         unknown = {problem for problem, row in runs if row is None or row["solved_heldout"] is None}
         return [problem for problem in arm.problems if problem not in unknown]
 
     def solved_in_any(self, arm: Arm) -> set[str]:
-        """Return the problems solved so far with some seed of an arm."""
+        """Return the problems that an arm has solved so far with at least one seed."""
         return {one.cell.problem_id for one in self.of(arm) if one.is_solved}
 
     def unlocked(self, arm: Arm) -> tuple[str, ...]:
-        """Return the problems solved so far with some seed of an arm and with no seed of other arms."""
+        """Return the problems that an arm has solved so far with at least one seed, and no other arm has."""
         others = (self.solved_in_any(other) for other in self.batch.arms if other != arm)
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yield comparisons of each arm with the first, if both have ended on a common problem."""
+        """Yield the comparison of each arm with the first arm, if both have ended on a common problem."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):
@@ -270,7 +270,7 @@ class Results:
                 yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
 
     def verdict(self) -> list[str]:
-        """Return the comparisons in sentences."""
+        """Return sentences that compare the arms."""
         found = verdict([*self.comparisons()], {})
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
@@ -302,7 +302,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
 
 
 def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
-    """Return the common fields of a row: time of solution, curve and tokens of the run."""
+    """Return the fields that all rows have, such as evaluations until solved, curve and tokens of the run."""
     solved_after = solved_at(summary.curve, len(problem.objectives))
     return {
         "evaluations": summary.proposed,

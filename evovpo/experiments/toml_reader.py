@@ -19,11 +19,10 @@ _GIVEN_ELSEWHERE = {
 }
 _MOST_SEEDS = 10_000
 _MOST_NAME = 100
-"""Maximum length of a name."""
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Parse seeds such as `0-4` or `0,3,7-9`, in this order. Raises `ValueError`."""
+    """Return the seeds in a text such as `0-4` or `0,3,7-9`, in the same order. Raises `ValueError`."""
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
@@ -40,7 +39,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def several(value: Any) -> tuple[Any, ...]:
-    """Return a number, or a list of different numbers, as a tuple. Raises `ValueError`."""
+    """Return a number or a list of numbers as a tuple. Raises `ValueError` if a number is repeated."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if any(values.count(one) > 1 for one in values):
         raise ValueError(f"{value!r:.80} names a number twice; name each once")
@@ -63,9 +62,9 @@ Seeds = Annotated[
 
 
 class Part(BaseModel):
-    """A table of a file, with a field for each key; field titles describe expected values in errors.
+    """A table of a TOML file, with a field for each key.
 
-    Fields with `exclude` are not keys; their values are passed separately.
+    Error messages show a field's title as what is expected. A field with `exclude` is not a key in the file.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -75,9 +74,9 @@ _Part = TypeVar("_Part", bound=Part)
 
 
 class PartReader:
-    """Reads the parts of a file; collects errors, and replaces invalid values by usable ones.
+    """A reader of a TOML file. It collects errors and replaces invalid values by usable values.
 
-    `where` is the name of a part in error messages, empty for the file itself.
+    `where` is the name of a table for error messages; it is empty for the file itself.
     """
 
     def __init__(self, path: Path, faults: list[str]) -> None:
@@ -89,7 +88,7 @@ class PartReader:
         self.faults.append(f"{self.path}: {where + ': ' if where else ''}{fault}")
 
     def part(self, kind: type[_Part], table: Mapping[str, Any], where: str = "", **given: Any) -> _Part:
-        """Return a table as `kind`, with additional `given` values; invalid values become defaults."""
+        """Return a table and the `given` values as a `kind` record; defaults replace invalid values."""
         keys = {key: field for key, field in kind.model_fields.items() if not field.exclude}
         for key in table:
             if key not in keys:
@@ -111,7 +110,7 @@ class PartReader:
         return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        """Return a required list of tables."""
+        """Return the list of tables under `key`. It is an error if there is none."""
         value = data.get(key)
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             return value
@@ -119,7 +118,7 @@ class PartReader:
         return []
 
     def name(self, table: Mapping[str, Any], where: str = "") -> str:
-        """Return the unique name of a table."""
+        """Return the name of a table, or an empty text after recording an error."""
         value = table.get("name")
         if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_NAME:
             return value
@@ -129,7 +128,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return the listed names, which must be known; empty if the value is invalid."""
+        """Return a list of at least `least` names, all from `known`; empty if the value is invalid."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -137,12 +136,12 @@ class PartReader:
         return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
-        """Check that no name occurs twice."""
+        """Record an error for each name that occurs twice."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the folders of the listed problems and suites, which are bundled or relative to the file."""
+        """Return the folders of the listed problems and suites; an entry is a bundled name or a path."""
         value = data.get("problems")
         if not (isinstance(value, list) and value and all(isinstance(entry, str) for entry in value)):
             self.add(f"problems: expected a list of problems and suites, found {value!r:.80}")
@@ -162,7 +161,7 @@ class PartReader:
         return tuple(folders.values())
 
     def settings(self, value: object, where: str) -> Mapping[str, object]:
-        """Return sections of settings after checking each key."""
+        """Return the settings by section, after checking every key."""
         if not isinstance(value, Mapping):
             self.add(f"expected sections with keys, found {value!r:.80}", where)
             return {}

@@ -15,7 +15,7 @@ from evovpo.types import Evaluation, Json, ParentRole, Program, Prompt
 
 
 def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
-    """Write the best program of a run and `best_program_info.json` to `folder`/best; return its path."""
+    """Write a run's best program and `best_program_info.json` to `folder`/best; return the program's path."""
     if view.best is None:
         return None
     found = _openevolve_programs(store, view)[view.best.id]
@@ -33,7 +33,7 @@ def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
 
 
 def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
-    """Write all programs of a run as an OpenEvolve checkpoint; return its folder."""
+    """Write all programs of a run as an OpenEvolve checkpoint; return the checkpoint's folder."""
     place = folder / "checkpoints" / f"checkpoint_{view.summary.proposed}"
     found = _openevolve_programs(store, view)
     best = None if view.best is None else view.best.id

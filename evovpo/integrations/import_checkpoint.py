@@ -1,7 +1,7 @@
 """Imports an OpenEvolve checkpoint as a stored run.
 
-The run is finished (`stopped`) and cannot be replayed. Its evaluations have low trust and belong to a
-separate problem version.
+The run is finished (`stopped`) and cannot be replayed. The evaluations have low trust and belong to a problem
+version that only imports use.
 """
 
 import dataclasses
@@ -70,8 +70,8 @@ _Answer = tuple[Program, str, Evaluation]
 def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem:
     """Return the problem of a checkpoint, with a version reserved for imports.
 
-    Metrics and bounds come from `project`, else from the oldest program with numeric metrics. Raises
-    `ProblemError` if no program has numeric metrics.
+    Metrics and bounds come from `project` or, without a project, from the oldest program with numeric
+    metrics. Raises `ProblemError` if no such program exists.
     """
     if project is not None:
         return dataclasses.replace(project, version=imported_version(project.version))
@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store the checkpoint in `folder` as a run, unless it is stored; `named` has its problem, if known."""
+    """Store an OpenEvolve checkpoint as a run, unless already stored. `named` may contain its problem."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -133,15 +133,15 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of one checkpoint to asks and tells, and counts them in `found`."""
+    """Converts the programs of one checkpoint to prompts and tells, and counts the programs in `found`."""
 
     checkpoint: Checkpoint
     problem: Problem
     found: ImportResult
     programs: dict[str, Program] = field(default_factory=dict)
-    """Programs by OpenEvolve's id."""
+    """Programs by OpenEvolve's program id."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    """The first evaluation told for each program, by our program id."""
+    """The first evaluation of each program, by evovpo's program id."""
     tells: int = 0
     sequence: int = 0
 

@@ -21,7 +21,7 @@ _FEW_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class SeedReport:
-    """Result of one starting program."""
+    """Evaluation of one starting program."""
 
     name: str
     """File name, for example `seed.py`."""
@@ -38,7 +38,7 @@ class CheckReport:
     warnings: tuple[str, ...]
     """Warnings that do not stop a run, each with advice."""
     fault: str = ""
-    """Why an OpenEvolve project is unusable: its initial program fails, or its metrics report an error."""
+    """Why an OpenEvolve project is unusable: the initial program fails, or the metrics report an error."""
 
 
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return the report on an OpenEvolve project's initial program, evaluating it unless that was done."""
+    """Return the report on an OpenEvolve project; its initial program is evaluated unless it already was."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

@@ -1,4 +1,4 @@
-"""Evaluates a program: runs it in the sandbox on the inputs only, and scores its outputs in this process."""
+"""Evaluates programs: the sandbox runs a program on the inputs, and this process scores the outputs."""
 
 import contextlib
 import itertools
@@ -23,7 +23,7 @@ from evovpo.types import Evaluation, Json, Objective, Problem, Program, Rewards,
 FEEDBACK_CHARACTERS = 2000
 
 OUTPUT_CHARACTERS = 200
-"""Maximum length of an output kept for prompts, as JSON text; longer outputs are replaced by `None`."""
+"""Maximum JSON length of an output that is stored for prompts; a longer output is stored as `None`."""
 
 
 _Cases = tuple[tuple[Json, ...], ...]
@@ -36,35 +36,35 @@ class ScorerError(ProblemError):
 
 
 class Judge(Protocol):
-    """Evaluates programs on one problem; thread-safe."""
+    """An object that evaluates programs on one problem; thread-safe."""
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row whether `program` is right on it; for reports only."""
+        """Return for each held-out row whether the output of `program` is right; for reports only."""
 
 
 class Scorer(NamedTuple):
-    """The scorer of a problem, loaded from its `score.py` or given as a function: trusted code."""
+    """The scorer of a problem: trusted code, loaded from `score.py` or given as a function."""
 
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Any]], object]
-    """Maps the outputs, one per case, to rewards by objective name, or to a pair (rewards, text); the text
-    describes the outputs, for prompts and reports. The result is unchecked."""
+    """Maps the outputs, one per case, to {objective: reward}, or to a pair of such rewards and a text. The
+    text describes the outputs, for prompts and reports. The result is not checked yet."""
     per_case: bool = False
-    """True (`per_case = True` in the file) if a case that raises gets the output None and the next case runs;
-    False if an exception ends the evaluation with zero rewards."""
+    """If True (`per_case = True` in the file), a case that raises gets the output None, and the next case
+    runs. If False, an exception ends the evaluation with zero rewards."""
     failed: Callable[[str], object] = lambda error: None
-    """Maps the error of a case that raised to its output."""
+    """Maps the error of a case that raised to the output of that case."""
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
-    """Argument lists for reports only (`heldout_cases()` of the file), scored by `heldout_score`."""
+    """Argument lists for reports only, from `heldout_cases()` of the file; scored by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return the unchecked rewards and the text of `score` for a result; raises `ProblemError`."""
+        """Return the unchecked rewards and the text of `score` for a result. Raises `ProblemError`."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -88,7 +88,7 @@ class Scorer(NamedTuple):
 
 
 class Evaluator:
-    """Evaluates programs on one problem, with `scorer` or a loaded one (`load_scorer`); thread-safe."""
+    """A thread-safe judge for one problem. Without `scorer`, the judge loads the problem's scorer, if any."""
 
     def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
@@ -106,10 +106,10 @@ class Evaluator:
     def evaluate(self, program: Program) -> Evaluation:
         """Return the evaluation of `program`.
 
-        By example, component i is 1.0 if row i's output is the expected value (`same_value`), else 0.0; only
-        a program that raises on every row has status `error`. Any other fault of the candidate gives zeros;
-        a sandbox fault gives `sandbox_error` and no rewards. Raises `ProblemError` if the scorer returns an
-        invalid value, or raises on a starting program.
+        In a by-example problem, component i is 1.0 if row i's output is the expected value (`same_value`),
+        else 0.0. A program that raises on every row has status `error`. Any failure of the candidate gives
+        zeros. A sandbox failure gives status `sandbox_error` and no rewards. Raises `ProblemError` if the
+        scorer returns an invalid value, or raises on a starting program.
         """
         problem = self._problem
         result = self._sandbox.run(
@@ -167,9 +167,9 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row, or objective, whether `program` is right; for reports only.
+        """Return whether `program` is right on each held-out row or, with a scorer, in each objective.
 
-        All false if the whole program fails. Raises `SandboxError` if the sandbox fails.
+        For reports only. All are False if the program fails. Raises `SandboxError` if the sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:
@@ -196,7 +196,7 @@ def unseen_rows(problem: Problem) -> Problem:
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
     """Return a started sandbox for `problem` that cannot read the problem's folder or the store's files.
 
-    numpy is preloaded for scorer problems only, because it doubles the cost of a run. Raises `SandboxError`.
+    Only problems with a scorer preload numpy, because numpy doubles the cost of a run. Raises `SandboxError`.
     """
     hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
@@ -211,7 +211,7 @@ def open_sandbox(problem: Problem, config: Config) -> Sandbox:
 def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Yield a started evaluator for `problem`, and end its processes afterwards.
 
-    Raises `ProblemError` if the problem cannot be loaded, `SandboxError` below the minimum level.
+    Raises `ProblemError` if the problem cannot be loaded, and `SandboxError` if the sandbox cannot start.
     """
     if problem.evaluator is not None:
         from evovpo.problem.openevolve.evaluator import open_openevolve
@@ -282,7 +282,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return the rewards in the order of `objectives`; raises `ProblemError` that lists all errors."""
+    """Return the rewards in the order of `objectives`. Raises a `ProblemError` that lists all errors."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"

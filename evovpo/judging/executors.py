@@ -14,9 +14,9 @@ from evovpo.types import Problem
 
 @contextlib.contextmanager
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
-    """Yield the judge chosen by `sandbox.executor`; raises as `open_evaluator` and `connected`.
+    """Yield the judge chosen by `sandbox.executor`. Raises the errors of `open_evaluator` and `connected`.
 
-    With a `scorer`, a function of this process, any executor but `local` raises `ConfigError`.
+    A `scorer` is a function of this process, so any executor but `local` raises `ConfigError`.
     """
     executor = config.sandbox.executor
     if executor == "local":

@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelJudge:
-    """A judge that adds scores by the models in `evaluator.judges`; thread-safe.
+    """A judge that adds scores by the models in `evaluator.judges` to an evaluation; thread-safe.
 
-    As OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): weighted means become metrics `llm_NAME` and
-    `llm_average`, and 0.3 of their mean is added to 0.7 of `combined_score`. A model that fails, or
-    answers without a JSON object, is skipped with a warning.
+    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), the weighted mean of each score becomes a metric
+    `llm_NAME`, and the mean of all scores becomes `llm_average`. `combined_score` becomes 0.7 of its value
+    plus 0.3 of this mean. A model that fails or answers without a JSON object is skipped with a warning.
     """
 
     judge: Judge
@@ -87,7 +87,6 @@ class ModelJudge:
 
 
 def _question(program: Program, settings: dict[str, Any]) -> tuple[Message, ...]:
-    """Return OpenEvolve's prompt for a judging model; `settings` are those of its `prompt` section."""
     from openevolve.config import PromptConfig
     from openevolve.prompt.sampler import PromptSampler
 

@@ -1,4 +1,4 @@
-"""Statistics of a policy's evaluated answers to one task; a completion has one answer or a chain of m.
+"""Statistics of a policy's evaluated answers to one task. A chain contains the m answers of one completion.
 
 A completion with a sandbox failure on any answer is excluded and counted. A failing, unreadable or missing
 answer has zero rewards. A repeated answer keeps its rewards.
@@ -27,7 +27,7 @@ class JudgedAnswer(NamedTuple):
     rewards: Rewards | None
     """D components in [0, 1], zeros for an unreadable or failing answer; `None` if the sandbox failed."""
     span: tuple[int, int] | None = None
-    """Half-open range of the answer's tokens in the completion, without its mark; `None` if missing."""
+    """Half-open range of the answer's tokens in the completion; `None` if the answer is missing."""
     reason: str = ""
     """Reason for zero rewards, if the judge gives one."""
 
@@ -38,7 +38,7 @@ class JudgedAnswer(NamedTuple):
 
 
 def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
-    """Return the answers of one completion, with zeros and a reason for those that repeat an earlier one."""
+    """Return the answers of one completion; a repeat of an earlier answer gets zeros and a reason."""
     keys = [answer.key for answer in chain]
     firsts = [place if key is None else keys.index(key) for place, key in enumerate(keys)]
     return [
@@ -50,7 +50,7 @@ def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
 
 
 def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
-    """Return the indices of completions without a sandbox failure; raises `SandboxError` if there is none."""
+    """Return the indices of completions without a sandbox failure. Raises `SandboxError` if none is left."""
     left = [place for place, chain in enumerate(chains) if all(one.rewards is not None for one in chain)]
     if not left:
         raise SandboxError(
@@ -62,7 +62,7 @@ def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The evaluated answers of one policy to one task: C chains of m answers, D components.
+    """The evaluated answers of one policy to one task: C completions of m answers, with D components.
 
     A statistic at k uses all answers if there are fewer than k.
     """
@@ -70,11 +70,11 @@ class Measure:
     rewards_C_m_D: Array
     """Zeros for an answer that contains no program or fails."""
     keys_C_m: tuple[tuple[str | None, ...], ...]
-    """`None` for an unreadable answer."""
+    """Key of each answer; `None` for an unreadable answer."""
     faults: int = 0
     """Number of completions excluded because of a sandbox failure."""
     unseen_C_m: npt.NDArray[np.bool_] | None = None
-    """True if right on all training and held-out rows; `None` for a task without held-out rows."""
+    """True for an answer that is right on all training and held-out rows; `None` without held-out rows."""
     scalar: tuple[float, ...] = ()
     """Weights of the components in the scalar value of an answer; empty for equal weights."""
 
@@ -115,7 +115,7 @@ class Measure:
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the probability that one or two of k answers together are right on every row, for each k."""
+        """Return for each k the probability that one of k answers, or two together, are right on all rows."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
@@ -128,7 +128,7 @@ class Measure:
         }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the joint coverage of k answers: the mean over components of the best reward, for each k."""
+        """Return for each k the joint coverage of k answers: the mean over components of the best reward."""
         return self._over(ks, self.rewards_C_m_D)
 
     @property
@@ -138,13 +138,13 @@ class Measure:
 
     @property
     def pareto_share(self) -> float:
-        """Share of non-dominated answers; equal answers all count, all-zero answers never."""
+        """Share of non-dominated answers. Equal answers all count; answers with only zeros never count."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return float(np.mean(non_dominated(vectors) & vectors.any(axis=1)))
 
     @property
     def hypervolume(self) -> float:
-        """Dominated share of the unit cube of rewards, estimated by sampling."""
+        """Share of the unit cube of rewards that the answers dominate, estimated by sampling."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return coverage(vectors, np.ones((1, vectors.shape[1]))).hypervolume
 
@@ -164,9 +164,9 @@ class Measure:
 
 
 def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | None = None) -> Measure:
-    """Return the statistics of a task's chains, each of m evaluated answers.
+    """Return the statistics of a task's completions, each with m evaluated answers.
 
-    `unseen` contains the keys of answers that are right on held-out rows too. Raises as `without_faults`.
+    `unseen` contains the keys of answers that are right on held-out rows too. Raises like `without_faults`.
     """
     left = [chains[place] for place in without_faults(chains)]
     keys = tuple(tuple(answer.key for answer in chain) for chain in left)
@@ -179,9 +179,9 @@ def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | N
 
 
 def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]], judge: Judge) -> Measure:
-    """Return the statistics of chains of programs; `None` is an answer without a program.
+    """Return the statistics of completions, given as programs; `None` is an answer without a program.
 
-    Each program is run once on the training rows and, if right, on the held-out rows. Raises as `measure`.
+    Each program is run once on the training rows and, if right, on the held-out rows. Raises like `measure`.
     """
     zeros = (0.0,) * len(problem.objectives)
     answers: dict[str | None, JudgedAnswer] = {None: JudgedAnswer(None, zeros)}

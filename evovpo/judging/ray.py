@@ -26,7 +26,7 @@ except ImportError as missing:
 _RETRIES = 5
 _MOST_HELD = 4
 _OBJECT_STORE_BYTES = 100 << 20
-"""Object store size of a cluster started here: problems and programs are small."""
+"""Object store size of a cluster started here; small, because problems and programs are small."""
 
 
 class RayJob(NamedTuple):
@@ -34,15 +34,15 @@ class RayJob(NamedTuple):
 
     problem: Problem
     config: Config
-    """Settings that evaluations depend on; the others have defaults, so that runs share evaluators."""
+    """Only settings that evaluations depend on; the others are defaults, so that runs share evaluators."""
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
-"""Evaluators that a Ray process keeps open, as tasks of several runs alternate; most recently used last."""
+"""Evaluators that a Ray process keeps open for several runs. The most recently used evaluator is last."""
 
 
 def held_judge(job: RayJob) -> Judge:
-    """Return the evaluator of a job; if there are too many, the least recently used one is closed."""
+    """Return the evaluator of a job. If too many evaluators are open, the least recently used is closed."""
     place = next((place for place, held in enumerate(_held) if held[0] == job), None)
     if place is not None:
         _held.append(_held.pop(place))
@@ -59,7 +59,7 @@ def _evaluate(job: RayJob, method: str, program: Program) -> Any:
 
 
 class RayJudge:
-    """Evaluates programs of one problem, each in a task of the connected cluster."""
+    """A judge that evaluates each program in a task of the connected cluster."""
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
@@ -69,7 +69,7 @@ class RayJudge:
         self._evaluate = ray.remote(**options(config.sandbox), max_retries=_RETRIES)(_evaluate)
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the evaluation of `program`; a `sandbox_error` if the cluster cannot run it."""
+        """Return the evaluation of `program`; the status is `sandbox_error` if the cluster cannot run it."""
         try:
             found: Evaluation = self._result("evaluate", program)
             return found
@@ -85,7 +85,7 @@ class RayJudge:
             )
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row whether `program` is right on it; raises `SandboxError`."""
+        """Return for each held-out row whether the output of `program` is right. Raises `SandboxError`."""
         try:
             return tuple(self._result("evaluate_heldout", program))
         except RayError as error:
@@ -118,9 +118,9 @@ def first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def connected(executor: str) -> Iterator[None]:
-    """Connect to the cluster named by an executor, unless this process is connected already.
+    """Connect to the cluster that `executor` names, unless this process is already connected.
 
-    In the block, RAY_ADDRESS names a cluster started here. Raises `SandboxError` if it is unreachable.
+    In the block, RAY_ADDRESS is the address of a cluster that this call started. Raises `SandboxError`.
     """
     if ray.is_initialized():
         yield
@@ -138,7 +138,7 @@ def connected(executor: str) -> Iterator[None]:
 
 
 def _connect(address: str | None) -> None:
-    """Connect to the cluster at `address`; if None, to that of RAY_ADDRESS or else to a new local one."""
+    """Connect to the cluster at `address` or RAY_ADDRESS; without either, start a local cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None and "RAY_ADDRESS" not in os.environ:

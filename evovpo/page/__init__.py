@@ -1,5 +1,5 @@
-"""The page in the browser: a read API over a store, its views, and the export of runs as one file.
+"""The browser page of a store: a read API, its views, and the export of a run as one HTML file.
 
-Needs the extra `ui`, except for the export. All text of a store is untrusted: it is sent as JSON values,
-never as keys or HTML. The store is only read.
+The server needs the extra `ui`; the export does not. All text of a store is untrusted: it is sent as JSON
+values, never as JSON keys or HTML. The store is only read.
 """

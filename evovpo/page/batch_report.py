@@ -1,4 +1,4 @@
-"""The report of a batch: a table for the terminal, JSON, the page with charts and heat maps, and files."""
+"""The report of a batch: a terminal table, JSON, a browser page with charts and heat maps, and files."""
 
 import contextlib
 import csv
@@ -39,7 +39,7 @@ from evovpo.types import Json
 _VECTORS_SHOWN = 24
 """Maximum rows of a heat map."""
 _POINTS = 60
-"""Maximum points of a curve, after the first."""
+"""Maximum points of a curve, not counting the first."""
 _REACHED = {name: named(name) for name in ("best_mean_reward", "expected_best", "hypervolume")}
 _OF_A_CELL = (
     *("status", "solved", "solved_after", "best_mean_reward", "proposed", "executed", "tokens"),
@@ -64,7 +64,7 @@ def batch_report(name: str, store_url: str | None, limit: int | None = None) -> 
 
 
 def batch_record(results: Results, store: Store | None = None) -> Record:
-    """Return the report of a batch for the page, with heat maps if a store is given."""
+    """Return the report of a batch for the page; heat maps are included if a store is given."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
     curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
@@ -84,9 +84,9 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 
 
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
-    """Write `report.html`, `results.json` and `cells.csv` to `folder`, and return their paths, page first.
+    """Write `report.html`, `results.json` and `cells.csv`; return the page's path and the other paths.
 
-    Raises `ConfigError` if the store has no run of the batch, or fewer than the existing report.
+    Raises `ConfigError` if the store has no run of the batch, or fewer runs than the existing report.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -108,7 +108,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
 
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield the column names, then a row for each arm."""
+    """Yield a row with the column names, then a row for each arm."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
     reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
     yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
@@ -140,7 +140,7 @@ def arms_table(results: Results) -> Table:
 
 
 def results_json(results: Results) -> dict[str, Json]:
-    """Return the arms' figures and the verdict as JSON; intervals are `value`, `low`, `high`, `n`."""
+    """Return statistics and verdict as JSON. An interval has the keys `value`, `low`, `high` and `n`."""
     return {
         "batch": results.batch.name,
         "cells": len(results.cells),
@@ -181,12 +181,12 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_share(evaluations: float) -> Figure:
-    """Return the figure for the share of problems solved within a number of evaluations."""
+    """Return a `Figure`: the share of problems solved within a number of evaluations."""
     return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 
 def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
-    """Return a figure of an arm by number of evaluations."""
+    """Return a curve of an arm: number of evaluations -> the statistic that `within` returns for it."""
     budget = arm.arm.evaluations
     points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
     return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
@@ -214,7 +214,7 @@ def _mean_evaluations(cells: Sequence[CellResult]) -> float:
 
 
 def short_label(arm: Arm, batch: Batch) -> str:
-    """Return the name of an arm without the parts shared by all arms of the batch."""
+    """Return the name of an arm, without the values that all arms of the batch share."""
     values = zip(*batch.arms, strict=True)
     apart = [str(one) for one, of_all in zip(arm, values, strict=True) if len(set(of_all)) > 1]
     return ", ".join(apart) or arm.label
@@ -229,7 +229,6 @@ def _cell_rows(results: Results) -> Iterator[Sequence[object]]:
 
 
 def _problem_rows(results: Results) -> Iterator[list[str]]:
-    """Yield a row per problem: for each arm the number of seeds that solved it, or the best mean reward."""
     for problem in results.problems:
         of_problem = [one for one in results.cells if one.cell.problem_id == problem]
         by_arm = ([one for one in of_problem if one.cell.arm == arm] for arm in results.batch.arms)
@@ -247,7 +246,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return the best distinct reward vectors of a problem over all cells, or None without any."""
+    """Return a heat map of the best distinct reward vectors of a problem; None without vectors."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

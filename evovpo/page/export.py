@@ -1,4 +1,4 @@
-"""Exports a run or a report as one HTML file: the page with embedded answers of its API."""
+"""Exports a run or a report as one HTML file, which contains the page and the API answers that it shows."""
 
 import base64
 import gzip
@@ -14,14 +14,14 @@ from evovpo.page.read_api import MOST_ROWS, Record
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
-"""Maximum bytes of packed answers in a file; program details beyond it are left out."""
+"""Maximum bytes of packed API answers in a file; details of further programs are left out."""
 _PROGRAMS_A_PART = 50
 
 
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
-    """Return a run's page as one document, the number of its programs with details, and that of all programs.
+    """Return a run's page as HTML, the number of programs with details, and the number of all programs.
 
-    Details of programs in the best lineage come first, then those of others, as far as they fit.
+    Details are included as far as they fit, for the lineage of the best program first.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
@@ -42,12 +42,12 @@ def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
 
 
 def packed(answers: dict[str, Record]) -> str:
-    """Pack API answers, given by path, into a text for `document`."""
+    """Return API answers (path -> answer) packed into a text for `document`."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page as one document with the packed answers; `home` is the path of the first view."""
+    """Return the page with the packed answers as one HTML document. `home` names the view to open first."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

@@ -1,8 +1,7 @@
-"""Incrementally updated figures of a run.
+"""Statistics of a run for the page, updated while the run goes on.
 
-A `RunFigures` is kept for each run on the page, so that an update reads only new tells. It extends the
-summary of the run with figures only needed by the page. A scalar reward is the mean over components, or the
-`combined_score` if the evaluator returns one.
+The page keeps a `RunFigures` for each run, so that an update reads only new tells (stored results of
+prompts). A `RunFigures` contains the run's summary and statistics that only the page needs.
 """
 
 import threading
@@ -23,15 +22,15 @@ _RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
-    """Figures of a run after one tell."""
+    """Statistics of a run after one tell."""
 
     evaluations: int
     tokens: int
     seconds: float
-    """Total time of sampling and sandbox."""
+    """Total seconds of sampling and of the sandbox."""
     best: float
     mean: float | None
-    """Mean over the latest judged programs."""
+    """Mean reward of the latest judged programs."""
     score: float | None
 
 
@@ -39,7 +38,7 @@ _BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
 class ProgramLine(NamedTuple):
-    """A program of a run, as it was first proposed."""
+    """A program of a run, with the data of its first proposal."""
 
     program_id: str
     evaluation_id: str
@@ -55,11 +54,11 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """`combined_score`, or the mean used in its place."""
+    """The evaluator's `combined_score`, or the mean of metrics that replaces it."""
 
 
 class Milestone(NamedTuple):
-    """When a component first reached `value`."""
+    """The moment when a reward component first reached `value`."""
 
     value: float
     evaluations: int
@@ -70,7 +69,7 @@ class Milestone(NamedTuple):
 
 @dataclass
 class IslandFigures:
-    """Figures of one island."""
+    """Statistics of one island."""
 
     proposed: int = 0
     judged: int = 0
@@ -80,7 +79,7 @@ class IslandFigures:
 
 
 class RunFigures:
-    """The figures of one run; not thread-safe."""
+    """The statistics of one run; not thread-safe."""
 
     def __init__(self, run_id: str, problem: Problem) -> None:
         self.run_id = run_id
@@ -100,24 +99,24 @@ class RunFigures:
         self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.rises: list[int] = []
-        """Indices in `points` at which the best value rises."""
+        """Indices in `points` at which the best reward or the best score changes."""
         self._latest: deque[float] = deque(maxlen=_RUNNING_MEAN_PROGRAMS)
         self._orders: dict[str, list[ProgramLine]] = {}
         self._ordering = threading.Lock()
 
     @property
     def position(self) -> int:
-        """Position of the last tell counted in the figures; -1 before the first."""
+        """Position of the last tell that was counted; -1 before the first."""
         return self.summary.tells - 1
 
     @property
     def best(self) -> ProgramLine | None:
-        """The program with the highest score, or without scores the highest mean reward."""
+        """The program with the highest score; without scores, the program with the highest mean reward."""
         return self.best_score or self.line_of.get(self.summary.best_program_id or "")
 
     @property
     def now(self) -> Point:
-        """The latest point."""
+        """The statistics after the latest tell."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
@@ -126,7 +125,7 @@ class RunFigures:
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Read new tells, until about the time `until`; the next call continues from there."""
+        """Read new tells until about the time `until`. The next call continues from there."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)
@@ -137,7 +136,7 @@ class RunFigures:
                 return
 
     def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
-        """Return the programs sorted by `key`; the order is cached as `name`."""
+        """Return the programs sorted by `key`. The order is cached under `name`."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
             new = self.lines[len(order) :]

@@ -1,4 +1,4 @@
-"""The web server of the page: routes, static files and access."""
+"""The web server of the page: routes, static files and access control."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 MOST_CONNECTIONS = 60
 PATIENCE_SECONDS = 10.0
-"""Timeout for a client to send a request or read an answer."""
+"""Seconds that a client has to send a request, and to read an answer."""
 
 Allowed = range | Sequence[str] | None
 """Valid numbers or words of a parameter; None for any text."""
@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection, closed if its client times out or, with too many connections, if it is the slowest."""
+    """A connection that is closed if its client times out. If there are too many, the slowest is closed."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -113,9 +113,9 @@ class _TimedConnection(H11Protocol):
 
 
 def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
-    """Return the web application of a store and, if given, the report of a batch or a study.
+    """Return the web application for a store and, if given, for the report of a batch or study.
 
-    A token must be part of every request: as a bearer token, or as `?token=` once, which sets a cookie.
+    With a token, every request must carry it: as a bearer token, or in the cookie that `?token=` sets.
     Without a token, only requests addressed to localhost are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
@@ -140,7 +140,7 @@ async def _guard(token: str | None, request: Request, call_next: RequestResponse
 
 
 def _refusal(token: str | None, request: Request) -> Response | None:
-    """Return an error, a redirect that moves the token from the URL to a cookie, or None if allowed."""
+    """Return an error, or a redirect that moves the token to a cookie; None accepts the request."""
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         return None if host in _LOCAL else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")

@@ -1,4 +1,4 @@
-"""The store of the page: opened at the first request, and again after a failure or replacement."""
+"""The page's store. It is opened at the first request, and again after a failure or if its file changes."""
 
 import threading
 import time
@@ -14,15 +14,15 @@ _TIMEOUTS = {
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
 UPDATE_SECONDS = 0.04
-"""Approximate time limit for reading new tells in a request; later requests read the rest."""
+"""Approximate seconds for reading new tells in one request. Later requests continue the reading."""
 _MOST_CACHED_PROGRAMS = 400_000
 
 
 class Source:
-    """A store with cached figures of its runs; thread-safe; close it at the end."""
+    """A store with cached statistics of its runs. It is thread-safe; call `close` at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
-        """Open nothing yet. Raises StoreError if `url` is not a database URL."""
+        """Parse the URL without opening the store. Raises `StoreError` if it is no database URL."""
         parsed = parse_url(url)
         patience = {**_TIMEOUTS.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return the figures of a run, updated until time `until`, by default a new `deadline`."""
+        """Return the statistics of a run, updated until the time `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -66,7 +66,7 @@ class Source:
         return figures
 
     def deadline(self) -> float:
-        """Return the time limit of a request that begins now."""
+        """Return the time until which a request that begins now may read tells."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:

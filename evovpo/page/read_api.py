@@ -45,13 +45,13 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "length": attrgetter("length"),
     "seconds": lambda line: -line.seconds,
 }
-"""Sort keys of programs, ascending; `-NAME` is descending."""
+"""Name of an order of programs -> sort key, ascending. `-NAME` asks for the reverse order."""
 
 
 def runs_record(
     source: Source, offset: int = 0, limit: int = 100, problem: str = "", status: str = ""
 ) -> Record:
-    """Return runs with their figures, newest first; `more` is True if further runs follow."""
+    """Return runs with their statistics, newest first; `more` is True if further runs follow."""
     heads, until = source.store().run_heads(offset, limit + 1, problem, status), source.deadline()
     return {
         "offset": offset,
@@ -61,7 +61,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all figures of a run: those of the runs list, curves, components, islands and failures."""
+    """Return all statistics of a run: those of `runs_record`, curves, components, islands and failures."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -93,7 +93,7 @@ def run_record(source: Source, run_id: str) -> Record:
 def programs_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, sort: str = "order", **wanted: Any
 ) -> Record:
-    """Return the judged programs of a run with rewards and the beginning of their source.
+    """Return the judged programs of a run, with their rewards and the beginning of their source.
 
     `wanted` maps fields of `ProgramLine` to required values.
     """
@@ -124,7 +124,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return the model's answers of a run by slot, with status; `more` is True if further answers follow."""
+    """Return the model's answers in a run, in order; `more` is True if further answers follow."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -151,9 +151,10 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 
 
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
-    """Return a program as first proposed in a run: source, judgement, prompt, completion and tokens.
+    """Return a program as first proposed in a run: source, evaluation, prompt, completion and tokens.
 
-    By default it is one of up to 20 `runs` that proposed it. A run that did not gets only the source.
+    The default of `run` is the first of up to 20 `runs` that proposed the program. For a run that did not
+    propose the program, only the source is returned.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -190,7 +191,7 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
 
 
 def policies_record(source: Source) -> Record:
-    """Return policy versions with probes and events, and the latest trainings."""
+    """Return the policy versions, their events, and the latest trainings."""
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {
@@ -202,12 +203,12 @@ def policies_record(source: Source) -> Record:
 
 
 def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
-    """Return a text truncated to `most` characters, and its full length."""
+    """Return the first `most` characters of a text, and the length of the whole text."""
     return {"text": text[:most], "characters": len(text)}
 
 
 def head_of(source: Source, run_id: str) -> RunHead:
-    """Return a run. Raises NotStoredError for an unknown id."""
+    """Return the `RunHead` of a run. Raises `NotStoredError` for an unknown id."""
     head = source.store().run_head(run_id)
     if head is None:
         raise NotStoredError(f"no run {run_id} is stored; /api/runs lists those that are")
@@ -272,7 +273,6 @@ def _without_seed(problem_id: str, version: str, config_json: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _config(config_json: str) -> Config | None:
-    """Return the settings of a run, or None if this version cannot read them."""
     try:
         return Config.from_json(config_json)
     except EvovpoError:
@@ -280,12 +280,12 @@ def _config(config_json: str) -> Config | None:
 
 
 def _counts(counts: Mapping[Any, int]) -> list[Record]:
-    """Return counts, highest first; names from the store become values, never keys."""
+    """Return at most 50 counts, highest first. Names from the store become JSON values, never keys."""
     return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
-    """Return a sample of about `_MOST_STEPS` rows, including the first, the last and those in `kept`."""
+    """Return about `_MOST_STEPS` of the rows, including the first, the last and rows at indices `kept`."""
     count = len(rows)
     shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
     return [rows[number] for number in sorted(shown) if number >= 0]
@@ -377,7 +377,7 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield the leaves of nested objects and lists with their paths of keys and 1-based indices."""
+    """Yield path and value of each leaf of nested objects and lists. A path has keys, and indices from 1."""
     is_nested = isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(x, dict) for x in value)
     )
@@ -393,5 +393,4 @@ def _names(problem: Problem) -> list[str]:
 
 
 def _of(record: Any, *names: str) -> Record:
-    """Return fields of a record; all are None without a record."""
     return {name: getattr(record, name, None) for name in names}

@@ -1,4 +1,4 @@
-"""Reports on the page: a name, progress, sentences, and parts (tables, charts, heat maps)."""
+"""Reports for the page. A report has a name, progress, sentences, and parts such as tables and charts."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return a recent report. Raises StoreError if it cannot be made at present."""
+        """Return the latest report, updated if it is time. Raises `StoreError` if an update fails."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -46,7 +46,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], not
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart; up to `MOST_BANDS` curves have interval bands."""
+    """Return a line chart. Intervals are shown as bands if there are at most `MOST_BANDS` curves."""
     series = [
         {
             "name": label,

@@ -1,1 +1,1 @@
-"""Problems: native folders, suites, new problems, OpenEvolve projects and imported tasks."""
+"""Problems: folders, suites, OpenEvolve projects, and tasks imported from benchmarks or tables."""

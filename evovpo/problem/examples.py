@@ -21,7 +21,7 @@ class ExampleRow(NamedTuple):
 def read_examples(
     folder: Path, parameters: tuple[str, ...] | None, faults: Faults
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return training and held-out rows, checked for contradictions."""
+    """Return the training and held-out rows, checked for contradictions; errors are added to `faults`."""
     text = read_file(folder / EXAMPLES, faults)
     if text is None:
         return (), ()
@@ -107,7 +107,7 @@ def _depth(value: Json) -> int:
 
 
 def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
-    """Yield pairs of rows with equal inputs (1 and 1.0 differ): the first such row and each later one."""
+    """Yield (first row, later row) for each row with the inputs of an earlier row; 1 and 1.0 differ."""
     first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
@@ -116,7 +116,7 @@ def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow
 
 
 def same_value(output: Json, expected: Json) -> bool:
-    """True if two JSON values are equal: `True` is not 1, but 1 is 1.0. Goes no deeper than `expected`."""
+    """True if two JSON values are equal: 1 equals 1.0, but not `True`."""
     if isinstance(expected, list):
         return (
             isinstance(output, list)

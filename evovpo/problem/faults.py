@@ -13,24 +13,24 @@ TOML, EXAMPLES, SCORER = "problem.toml", "examples.json", "score.py"
 
 @dataclass(slots=True)
 class Faults:
-    """The errors found in one folder, to report together."""
+    """The errors found in the files of one folder."""
 
     folder: Path
     texts: list[str] = field(default_factory=list)
 
     def add(self, file: str, key: str, expected: str, found: str, fix: str) -> None:
-        """Add a fault of a file or, unless `key` is empty, of that key in the file."""
+        """Add an error at `key` in a file; an empty `key` means the whole file."""
         place = f"{self.folder / file}: {key}" if key else str(self.folder / file)
         self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
 
     def check_keys(self, file: str, where: str, found: Iterable[str], known: Collection[str]) -> None:
-        """Add a fault for each unknown key."""
+        """Add an error for each unknown key."""
         for key in found:
             if key not in known:
                 self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))
 
     def raise_any(self) -> None:
-        """Raise `ProblemError` if a fault was added."""
+        """Raise `ProblemError` if an error was added."""
         raise_faults(self.texts, ProblemError)
 
 
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 
 
 def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
-    """Return the text of a file, or None after adding a fault."""
+    """Return the text of a file, or None after adding an error."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
 def tables(
     data: Mapping[str, Any], key: str, file: str, known: Collection[str], faults: Faults
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield location and content of each section `[[key]]`; nothing if missing or not a list of sections."""
+    """Yield location and content of each section `[[key]]`; nothing if the value is missing or invalid."""
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")

@@ -1,8 +1,8 @@
 """Loads and checks problem folders.
 
-A folder holds `problem.toml`, `seed.py` and any `seed_*.py` (starting programs), and either `examples.json`
-(programming by example) or `score.py` (a scorer, which may read files under `data/`). Loading only parses: a
-scorer first runs when an `Evaluator` is created.
+A folder has `problem.toml`, the starting programs `seed.py` and `seed_*.py`, and either `examples.json`
+(programming by example) or the scorer `score.py`, which may read files under `data/`. Loading does not run
+the scorer; it first runs when an `Evaluator` is created.
 """
 
 import dataclasses
@@ -27,15 +27,15 @@ _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
-"""Fields added to `Problem` after the first problems were stored, with their neutral values."""
+"""Newer fields of `Problem`. With these values they are not hashed, so that old versions stay unchanged."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 
 
 def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
-    The initial program of an OpenEvolve project (a directory or its evaluator file) is evaluated once, in the
-    sandbox. Raises `ProblemError` that lists each error with file, key, expected and found value, and a fix.
+    For an OpenEvolve project, `path` is its folder or its evaluator file, and the initial program is
+    evaluated once in the sandbox. Raises `ProblemError`, which lists all errors, each with a fix.
     """
     folder = Path(path).resolve()
     if is_project(folder):
@@ -107,8 +107,8 @@ def load_problem(path: Path | str) -> Problem:
 def _version(problem: Problem) -> str:
     """Return a hash of everything that can change an evaluation or a run, regardless of the folder's path.
 
-    It covers every value of the problem and, with a scorer, the bytes of `score.py` and of all files under
-    `data/`, but not the grouping, which only affects how a trainer reads evaluations.
+    It covers the values of the problem and, with a scorer, the bytes of `score.py` and of all files under
+    `data/`. The grouping is left out, because it only affects how a trainer reads evaluations.
     """
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
@@ -125,9 +125,9 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the current grouping of its folder.
+    """Return a stored problem with the grouping that its folder has now.
 
-    The stored grouping stays if the folder is gone or has another version. Raises `ProblemError`.
+    The stored grouping stays if the folder is missing or its problem has changed. Raises `ProblemError`.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem
@@ -136,7 +136,6 @@ def with_folder_grouping(problem: Problem) -> Problem:
 
 
 def _table(data: Mapping[str, Any], key: str, known: Collection[str], faults: Faults) -> Mapping[str, Any]:
-    """Return the section `key`, empty if it is missing or not a section."""
     value = data.get(key, {})
     if isinstance(value, Mapping):
         faults.check_keys(TOML, f"[{key}] ", value, known)
@@ -220,7 +219,7 @@ def _features(
 def _groups(
     table: Mapping[str, Any], objectives: Sequence[Objective], faults: Faults
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the groups in `[grouping]`, and a group for each remaining objective; empty without groups."""
+    """Return groups of objective indices; each unlisted objective is one group. Empty without groups."""
     value, where = table.get("groups", []), "[grouping] groups"
     if not isinstance(value, list) or not all(isinstance(group, list) and group for group in value):
         fix = 'write for example groups = [["row-1", "row-4"]]'

@@ -39,7 +39,6 @@ def check_scorer_source(path: Path, faults: Faults) -> None:
 
 
 def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] | None:
-    """Return the top-level functions of a file, or None after adding a fault."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -57,7 +56,7 @@ def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] 
 def _check_function(
     function: _Function | None, path: Path, name: str, parameters: tuple[str, ...] | None, faults: Faults
 ) -> None:
-    """Add a fault unless `function` is a plain function with these parameters (None: any parameters)."""
+    """Add an error unless `function` is a plain function with `parameters`; None allows any parameters."""
     if function is None:
         fix = f"define {name}({', '.join(parameters or ())}) at the top level"
         faults.add(path.name, name, "a function of this name", "none", fix)

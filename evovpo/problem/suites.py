@@ -27,11 +27,11 @@ class SuiteEntry(NamedTuple):
     family: str = ""
     """Name of a family of related problems; empty for a single problem."""
     is_held_out: bool = False
-    """True if the suite reserves the problem for evaluation: its family is never used for training."""
+    """True if the suite reserves the problem for evaluation. Its family is never used for training."""
 
 
 def bundled_root() -> Path:
-    """Return the folder of the bundled problems: in an installed package, or beside it in a checkout."""
+    """Return the folder of the bundled problems, which is in the package or, in a checkout, next to it."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "_problems"
     return inside if any(inside.glob("*/*/problem.toml")) else package.parent / "problems"
@@ -44,16 +44,16 @@ def bundled_problems() -> tuple[str, ...]:
 
 
 def bundled_suites() -> dict[str, str]:
-    """Return the descriptions of the bundled suites, by name."""
+    """Return name -> description of the bundled suites."""
     files = sorted(bundled_root().glob("*/suite.toml"))
     return {file.parent.name: tomllib.loads(file.read_text())["suite"]["description"] for file in files}
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the problem folder for a path or a bundled problem's name; an existing path takes precedence.
+    """Return the folder of a problem, given its path or bundled name. An existing path takes precedence.
 
-    An evaluator file is returned as is. For a table, a problem that predicts its last column is written.
-    Raises `ProblemError`.
+    The path of an evaluator file is returned unchanged. For a table, this writes a problem that predicts the
+    last column. Raises `ProblemError`.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
@@ -144,7 +144,7 @@ def problem_id(path: Path) -> str:
 
 
 def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
-    """Write a starter problem to a new or empty folder and return its path, or raise `ProblemError`."""
+    """Write a starter problem to a new or empty folder and return the path. Raises `ProblemError`."""
     path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
         check_empty(path)

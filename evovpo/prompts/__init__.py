@@ -1,5 +1,5 @@
-"""Prompt formats, which turn records into prompt text and completions into programs.
+"""Prompt formats, which write the text of prompts and read programs from completions.
 
-`RewriteFormat` and `DiffFormat` ask an instruction model for whole programs or edits. `evovpo/builtin` has
-the format of the built-in model.
+`RewriteFormat` asks an instruction model for whole programs, `DiffFormat` for edits. The format of the
+built-in model is in `evovpo/builtin`.
 """

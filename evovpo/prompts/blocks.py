@@ -1,8 +1,8 @@
-"""EVOLVE-BLOCK markers, which enclose the lines of a program that may change; without markers, any may.
+"""EVOLVE-BLOCK markers: only lines between markers may change; without markers, all lines may change.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end without a start and a start within a block are not
-markers; a block without an end extends to the end of the file.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end outside of a block or a start inside a block is no
+marker. A block without an end extends to the end of the file.
 """
 
 import re
@@ -15,7 +15,7 @@ _MARKER = re.compile(r"[^\w\n]*EVOLVE-BLOCK-(START|END)\b")
 
 
 class Layout(NamedTuple):
-    """A text split at its markers; parts of `fixed` and `blocks` alternate, `fixed` first and last."""
+    """A text split at its markers. `fixed` and `blocks` alternate; the first and last part are fixed."""
 
     fixed: tuple[tuple[str, ...], ...]
     """Lines outside of blocks, including marker lines."""
@@ -43,9 +43,9 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new` with the lines outside of blocks copied from `old`; they may differ only in whitespace.
+    """Return `new`, in which the lines outside of blocks have the whitespace of `old`.
 
-    Raises `AnswerError` if they differ in anything else, or if markers are missing or additional.
+    Raises `AnswerError` if `new` has other changes outside of blocks, or missing or additional markers.
     """
     wanted = layout(old)
     if wanted is None:

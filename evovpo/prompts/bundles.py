@@ -1,8 +1,8 @@
 """Bundles: programs of several files as one text, for the store, prompts and program ids.
 
-A bundle has for each file, sorted by path, a header line `=== FILE: PATH ===` and the file's text. The header
-of a file without a final newline is `=== FILE (no newline at end): PATH ===`. Lines of a file that look like
-a header get one more backslash in front, so that every text can be restored.
+A bundle lists its files sorted by path: for each a header line `=== FILE: PATH ===`, then the file's text.
+The header of a file without a final newline is `=== FILE (no newline at end): PATH ===`. A line of a file
+that looks like a header gets one more backslash in front, so that every text can be restored.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from evovpo.errors import BundleError
 
 HEADER = re.compile(r"=== FILE( \(no newline at end\))?: (.+) ===")
-"""A whole header line; group 2 is the path."""
+"""The pattern of a header line; group 2 is the path."""
 _HEADER_LINE = re.compile(rf"^{HEADER.pattern}$\n?", re.MULTILINE)
 _LOOKS_LIKE_HEADER = re.compile(r"^(\\*=== FILE)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*=== FILE)", re.MULTILINE)
@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return the bundle of files (path -> text), independent of their order. Raises `BundleError`."""
+    """Return the bundle of `files` (path -> text), in any order. Raises `BundleError`."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)

@@ -1,7 +1,7 @@
-"""Parses the SEARCH/REPLACE edits of an answer and applies all of them or none to the original program.
+"""Parses the SEARCH/REPLACE edits of an answer, and applies all edits or none to the original program.
 
 The SEARCH text is matched exactly, then without trailing whitespace, then without common indentation. The
-first of these ways that has a match decides: a single match is edited, several are an error.
+first comparison that finds a match decides. If it finds several matches, the edit is an error.
 """
 
 import difflib
@@ -19,19 +19,19 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Maximum number of lines in an edit that are tried as its divider."""
+"""Maximum number of lines in an edit that are tried as the divider of SEARCH and REPLACE."""
 _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """One edit; if several of its lines look like the divider, it has several readings."""
+    """An edit. If several of its lines look like the divider, there are several readings."""
 
     number: int
-    """From 1, for error messages."""
+    """Number of the edit, from 1, for error messages."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    """(SEARCH lines, REPLACE lines), in the order they are tried: most SEARCH lines first."""
+    """(SEARCH lines, REPLACE lines) of each reading. The reading with most SEARCH lines is tried first."""
     path: str
-    """File path in a header line before the edit, or empty."""
+    """File path from a header line before the edit; empty without a header."""
 
 
 class _Place(NamedTuple):
@@ -43,7 +43,7 @@ class _Place(NamedTuple):
 
 
 def read_edits(answer: str) -> list[Edit]:
-    """Return the edits of an answer. Raises `AnswerError` without edits or for an incomplete one."""
+    """Return the edits of an answer. Raises `AnswerError` if there is no edit or an edit is incomplete."""
     edits: list[Edit] = []
     body: list[str] | None = None
     path = ""
@@ -72,7 +72,7 @@ def read_edits(answer: str) -> list[Edit]:
 
 
 def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-    """Return the files (path -> text) after all edits. Raises `AnswerError` if one cannot be applied."""
+    """Return the files (path -> text) after all edits. Raises `AnswerError` if an edit cannot be applied."""
     lines = {path: _unix_newlines(text).split("\n") for path, text in files.items()}
     places: list[_Place] = []
     for edit in edits:
@@ -102,7 +102,6 @@ def _unix_newlines(text: str) -> str:
 
 
 def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
-    """Return the place of an edit. Raises `AnswerError` if there is not exactly one."""
     its = f"edit {edit.number}: its SEARCH text is"
     if not any(line.strip() for line in edit.readings[-1][0]):
         raise AnswerError(f"{its} empty; begin with the lines that are there now")
@@ -127,7 +126,10 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
-    """Return the lines where `search` matches: 0 exactly, 1 ignoring trailing blanks, 2 also indentation."""
+    """Return the indices at which `search` matches.
+
+    `exactness` 0 compares exactly, 1 ignores trailing whitespace, 2 also ignores common indentation.
+    """
     if exactness > 0:
         lines, search = [line.rstrip() for line in lines], [line.rstrip() for line in search]
     shape = _dedented if exactness == 2 else list

@@ -22,9 +22,9 @@ _CUT = "the token limit cut the reply off within its code block"
 def read_rewrite(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return the program in the code blocks of an answer: a new version of `base`, if that is given.
+    """Return the program in the code blocks of an answer; `base` is the program to rewrite, if any.
 
-    `is_cut` means that the token limit ended the answer, `has_blocks` that EVOLVE-BLOCKs are enforced. Raises
+    `is_cut` says that the token limit ended the answer, `has_blocks` that EVOLVE-BLOCKs are enforced. Raises
     `AnswerError` or `BundleError`.
     """
     found = blocks(text)
@@ -56,7 +56,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Apply the edits of an answer to `base` and return the program; without edits, do as `read_rewrite`."""
+    """Return `base` with the edits of an answer applied. `read_rewrite` reads an answer without edits."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):
@@ -111,7 +111,6 @@ def _folder_program(
 def _checked(
     problem: Problem, changed: Mapping[str, str], old: Mapping[str, str], has_blocks: bool
 ) -> Program:
-    """Check encoding and EVOLVE-BLOCKs; the sandbox reports syntax errors with their line."""
     has_markers = has_blocks and any(map(layout, old.values()))
     files = dict(old)
     for path, source in changed.items():
@@ -129,7 +128,7 @@ def _checked(
 
 
 def files_of(problem: Problem, program: Program) -> dict[str, str]:
-    """Return the files of a program; a single-file program has one with an empty path."""
+    """Return the files of a program (path -> text). In a single-file program, the path is empty."""
     return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
 
 

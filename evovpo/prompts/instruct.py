@@ -1,7 +1,7 @@
 """The prompt formats for instruction models: whole programs, or edits of the parent.
 
-Every prompt with a parent has its rewards and feedback; feedback is fenced, cut and marked as untrusted. The
-M answers of a completion fill the slots in order.
+A prompt with a parent shows the parent's rewards and feedback. Feedback is fenced, truncated and marked as
+untrusted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,13 +18,13 @@ from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 _ATTEMPT_CHARACTERS = 600
-"""Maximum characters shown of an earlier failed answer."""
+"""Maximum characters that a prompt shows of an earlier failed answer."""
 _PROGRAM_CHARACTERS = 40_000
 """Maximum length of a program in an answer, which limits the size of later prompts."""
 
 
 class _InstructFormat:
-    """The common part of both formats, which differ in the instructions for answers and in their parsing."""
+    """The common part of both formats. They differ in the instructions for answers and in their parsing."""
 
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
@@ -39,9 +39,9 @@ class _InstructFormat:
         self._templates = templates or load_templates()
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return a system and a user message from the templates of the request's kind.
+        """Return a system and a user message, filled from the templates for the request's kind.
 
-        Without a parent, the first starting program is shown if the format needs it for writing or editing.
+        Without a parent, the first starting program is shown if the format needs a program to change.
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
@@ -82,7 +82,7 @@ class _InstructFormat:
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the slots in order; a slot without a program has a reason."""
+        """Return all requested answers in order. An answer without a program has a reason."""
         texts = split_answers(rollout.text, answers)
         base = self._base(problem, parent)
         is_cut = rollout.finish_reason == "length"
@@ -103,7 +103,7 @@ class _InstructFormat:
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return the answers as one text, each after its delimiter if there are several."""
+        """Return a completion that answers with `programs`. If there are several, each has a delimiter."""
         texts = [self._reply(problem, program, parent) for program in programs]
         several = (f"{delimiter(number)}\n{text}" for number, text in enumerate(texts, start=1))
         return texts[0] if len(texts) == 1 else "\n".join(several)
@@ -156,7 +156,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """Whole programs, each in a code block; of folder programs, only the changed files."""
+    """The format for whole programs, each in a code block. Of a folder, a model gives only changed files."""
 
     _form = "rewrite"
 
@@ -171,7 +171,7 @@ class RewriteFormat(_InstructFormat):
 
 
 class DiffFormat(_InstructFormat):
-    """SEARCH/REPLACE edits of the parent, or of the first starting program if there is no parent."""
+    """A format for edits of the parent; without a parent, the first starting program is edited."""
 
     _form = "diff"
 
@@ -186,7 +186,6 @@ class DiffFormat(_InstructFormat):
 
 
 def _template(request: PromptRequest) -> str:
-    """Return the template of the request's kind, or of a simpler kind if programs are missing."""
     kind = request.kind
     if request.parent is None:
         return "root"
@@ -196,7 +195,6 @@ def _template(request: PromptRequest) -> str:
 
 
 def _changes(shown: ShownProgram | None) -> str:
-    """Return the latest changes that led to a program, one per line, oldest first."""
     steps = [
         (program_text.one_line(idea), program_text.number(before), program_text.number(after))
         for idea, before, after in (() if shown is None else shown.changes)

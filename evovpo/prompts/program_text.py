@@ -27,7 +27,7 @@ ALIASES = {
     "js": "javascript",
     "ts": "typescript",
 }
-"""Other names of languages after a fence."""
+"""Other name of a language in a code fence -> usual name."""
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -35,7 +35,7 @@ _BACKTICKS = re.compile(r"`{3,}")
 
 
 def language_of(suffix: str) -> str:
-    """Return the language name, as used after fences, of a file extension (`.py`); `text` for folders."""
+    """Return the language name for a code fence, given a file extension such as `.py`; `text` for folders."""
     return _LANGUAGES.get(suffix.lower(), suffix.lower().strip("./") or "text")
 
 
@@ -46,7 +46,7 @@ def suffix_of(language: str) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """Return a text as a code block with a fence longer than any inside it."""
+    """Return a text as a code block, with a fence longer than any fence in the text."""
     runs = [len(found) for found in re.findall(r"`{3,}", text)]
     fence = "`" * max(3, 1 + max(runs, default=0))
     end = "" if text.endswith("\n") or not text else "\n"
@@ -54,7 +54,7 @@ def fenced(text: str, language: str) -> str:
 
 
 def shown_source(source: str, suffix: str) -> str:
-    """Return a program as a code block, or a bundle as one code block per file under its header line."""
+    """Return a program as a code block; a bundle has a header line and a code block for each file."""
     if suffix == "/" and is_bundle(source):
         return "\n\n".join(
             f"{header(path)}\n{fenced(text, language_of('.' + path.rpartition('.')[2]))}"
@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 def capped(text: str, characters: int) -> str:
-    """Cut a text to `characters`, one third from its start and two from its end, with a note in between."""
+    """Return a text cut to `characters`: one third from its start, a note, and two thirds from its end."""
     if len(text) <= characters:
         return text
     head = characters // 3
@@ -87,7 +87,7 @@ def quoted(text: str, characters: int | None = None) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return untrusted text as one sanitized line; the middle of a long one is left out."""
+    """Return untrusted text as one sanitized line. The middle of a long line is left out."""
     line = " ".join(harmless(text).split())
     if len(line) <= _LINE_CHARACTERS:
         return line
@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
-    """Return a failure status, the named rewards or score, passed examples, and the evaluator's metrics."""
+    """Return a text with the rewards or the score, the metrics and, after a failure, the status."""
     parts: list[str] = []
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")
@@ -133,7 +133,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
 
 
 def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int], characters: int) -> str:
-    """Return the untrusted part of an evaluation: wrong outputs of `rows`, feedback and text metrics."""
+    """Return the untrusted texts of an evaluation: wrong outputs of `rows`, feedback and text metrics."""
     parts = _failed_rows(problem, evaluation, rows)
     if evaluation.feedback.strip():
         parts.append(evaluation.feedback)

@@ -1,7 +1,7 @@
-"""Splits a completion of an instruction model into answers and their code blocks.
+"""Splits a completion of an instruction model into answers, and answers into code blocks.
 
-Tolerates prose around them, missing or repeated delimiters, fences of any length, and a last fence cut off by
-the token limit. Prose is never taken for a program.
+Accepts prose around code blocks, missing or repeated delimiters, fences of any length, and a last block that
+the token limit cut off. Prose is never read as a program.
 """
 
 import itertools
@@ -24,19 +24,19 @@ class Block(NamedTuple):
     """A fenced block of code."""
 
     text: str
-    """Its lines, with newlines."""
+    """The lines of the block, with newlines."""
     language: str
     """The first word after the opening fence, in lower case, or empty."""
     is_closed: bool
     """False if the text ended before the closing fence."""
     path: str
-    """Path in a file header line before it, or empty."""
+    """File path from a header line before the block; empty without a header."""
 
 
 class _Line(NamedTuple):
     text: str
     block: int
-    """Number of its block (fences belong to the block), or -1."""
+    """Number of the block that contains the line, which may be a fence; -1 outside of blocks."""
 
 
 def delimiter(number: int) -> str:
@@ -45,7 +45,7 @@ def delimiter(number: int) -> str:
 
 
 def without_reasoning(text: str) -> str:
-    """Return a completion without its leading `<think>` part; nothing remains if the part is not closed."""
+    """Return a completion without its leading `<think>` part; empty if that part has no end."""
     return _REASONING.sub("", text)
 
 
@@ -61,9 +61,10 @@ def idea_of(text: str) -> str:
 def split_answers(text: str, answers: int) -> list[str]:
     """Return at most `answers` answers of a completion, in order.
 
-    If one answer is requested it is the whole text. Otherwise an answer begins at each delimiter, whatever
-    its number. Text before the first delimiter is an answer only if it has a code block and that delimiter is
-    not that of answer 1. Without delimiters, every code block is an answer, else the whole text.
+    If one answer is requested, it is the whole text. Otherwise an answer begins at each delimiter, whatever
+    number the delimiter has. Text before the first delimiter is an answer, too, if it has a code block and
+    the delimiter is not number 1. Without delimiters, every code block is an answer; if there is no code
+    block, the whole text is one answer.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:
@@ -150,7 +151,7 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _is_unclosed(following: list[str], fence: str) -> bool:
-    """Return whether the next fence opens another block, so that the current block is unclosed."""
+    """True if no closing fence comes before the next opening fence or the end of the text."""
     for line in following:
         if _closes(line, fence):
             return False

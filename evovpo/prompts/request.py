@@ -16,7 +16,7 @@ class Change(NamedTuple):
     """One change in the history of a program."""
 
     idea: str
-    """The model's description, in one line."""
+    """The model's description of the change, in one line."""
     before: float
     """Merit of the parent (`evovpo.analysis.scores.merit`)."""
     after: float
@@ -29,16 +29,16 @@ CHANGES = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownProgram:
-    """A judged program in a prompt."""
+    """A judged program that a prompt shows."""
 
     program: Program
     evaluation: Evaluation
     changes: tuple[Change, ...] = ()
-    """The latest described changes that led to the program, oldest first."""
+    """The latest changes that led to the program, oldest first; only changes with a description."""
 
 
 class Attempt(NamedTuple):
-    """An earlier failed answer to the same parent."""
+    """An earlier failed answer to a prompt with the same parent."""
 
     text: str
     reason: str
@@ -49,21 +49,21 @@ class PromptRequest:
     """The content of a prompt."""
 
     answers: int
-    """M: answers requested in one completion."""
+    """Number of answers requested in one completion (M)."""
     kind: PromptKind = PromptKind.ROOT
     parent: ShownProgram | None = None
     partner: ShownProgram | None = None
     """The second parent of a crossover."""
     inspirations: tuple[ShownProgram, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    """Earlier failed answers to the same parent, oldest first."""
+    """Earlier failed answers to prompts with the same parent, oldest first."""
     rows: tuple[int, ...] = ()
     draw: int = 0
-    """A random number of this ask, for formats with varying texts."""
+    """A random number, for formats that vary their texts."""
 
 
 class Answer(NamedTuple):
-    """One slot of a completion: its text, its program if one could be parsed, and its tokens."""
+    """An answer in a completion: its text, its program if one could be parsed, and the span of its tokens."""
 
     text: str
     program: Program | None
@@ -73,7 +73,7 @@ class Answer(NamedTuple):
 
 
 class PromptFormat(Protocol):
-    """Makes prompts for a problem and parses their answers."""
+    """A prompt format: it makes prompts for a problem and parses the answers."""
 
     reply_tokens: int
     """Default maximum completion tokens."""
@@ -81,28 +81,28 @@ class PromptFormat(Protocol):
     rollouts: int
     """Default completions per prompt."""
     ways: ClassVar[Mapping[str, float]]
-    """Initial shares of the ways to ask (`evovpo.search.ways`); empty for the defaults."""
+    """Kind of prompt (`evovpo.search.ways`) -> its initial share of all prompts; empty for the defaults."""
     others: int
-    """Number of best programs of the island shown besides the parent of a mutation."""
+    """Number of the island's best programs that a mutation prompt shows besides the parent."""
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return the prompt."""
+        """Return the messages of the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """Return whether a prompt can show this program in this role; the search shows only such programs."""
+        """True if a prompt can show the program in this role. The search does not show other programs."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion that `answers` parses as these programs, for training."""
+        """Return a completion that `answers` parses as `programs`. It is used for training."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return exactly `answers` slots, padded with empty ones; edits apply to `parent`."""
+        """Return exactly `answers` answers; missing answers are empty. Edits apply to `parent`."""
 
 
 def choose_rows(
     count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
 ) -> tuple[int, ...]:
-    """Return up to `most` random training rows for a prompt, of `only` or else of all `count`."""
+    """Return up to `most` random training rows for a prompt, from `only` if given, else from all `count`."""
     pool = list(range(count)) if only is None else list(only)
     return tuple(int(row) for row in rng.permutation(pool)[:most])

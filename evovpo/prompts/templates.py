@@ -1,8 +1,8 @@
-"""Prompt templates: text files with placeholders; files in a folder of the user override them.
+"""Prompt templates: text files with placeholders. Files in a user's folder override the packaged files.
 
-A placeholder is a known name in braces, as `{statement}`; `{{statement}}` stands for the literal text
-`{statement}`, and all other braces are plain text. Inserted texts are not searched for placeholders. A
-paragraph (lines between blank lines) is left out if it has placeholders and all of them are empty.
+A placeholder is a known name in braces, such as `{statement}`. `{{statement}}` stands for the literal text
+`{statement}`; all other braces are plain text. Inserted texts are not searched for placeholders. A paragraph
+(lines between blank lines) is left out if it has placeholders and all of these are empty.
 """
 
 import functools
@@ -34,7 +34,7 @@ PLACES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("answer_diff", "answer_diff_files", "blocks"), _ANSWER_PLACES),
     "chain": ("count", "first", "second"),
 }
-"""Template -> its allowed placeholders."""
+"""Name of a template -> placeholders that it may contain."""
 
 _PLACE = re.compile(r"\{\{([a-z_]+)\}\}|\{([a-z_]+)\}")
 _PARAGRAPHS = re.compile(r"\n(?:[ \t]*\n)+")
@@ -53,7 +53,7 @@ class Templates:
 
 
 def load_templates(folder: str | None = None) -> Templates:
-    """Return the packaged templates, overridden by templates of the same names in `folder` if given.
+    """Return the packaged templates. Templates of the same names in `folder`, if given, override them.
 
     Raises `ConfigError` that lists all errors: a missing folder, unknown file names, unknown placeholders.
     """
@@ -92,7 +92,7 @@ def load_templates(folder: str | None = None) -> Templates:
 def write_templates(folder: Path) -> list[Path]:
     """Write the packaged templates into `folder`, and return the new files.
 
-    Raises `ConfigError` if a file cannot be written, or, before writing anything, if one exists already.
+    Raises `ConfigError` if writing fails, or if a template exists already (then nothing is written).
     """
     files = {folder / f"{name}.txt": text for name, text in _packaged().items()}
     there = [file.name for file in files if file.exists()]
@@ -123,7 +123,6 @@ def _unknown_places(name: str, text: str) -> list[str]:
 
 
 def _filled(paragraph: str, values: Mapping[str, str]) -> str | None:
-    """Return a paragraph with its values, or None if it has placeholders and all of them are empty."""
     places = [found[2] for found in _PLACE.finditer(paragraph) if found[2] is not None]
     if places and not any(values.get(place) for place in places):
         return None

@@ -1,7 +1,7 @@
-"""Proposers sample completions; local models and servers share the `Proposer` protocol.
+"""Proposers, which sample completions from local models or servers; all share the `Proposer` protocol.
 
-`scripted` replies with given texts, `local` samples from a model folder, `openai` asks a server. Importing
-this package does not load torch; importing `evovpo.proposers.local` does.
+`scripted` replies with given texts, `local` samples from a model folder, `openai` sends requests to a server.
+Importing this package does not load torch; importing `evovpo.proposers.local` does.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from evovpo.errors import ConfigError, SearchError
 from evovpo.types import Prompt, Rollout, Sampling, content_id
 
 REFUSED = "refused: "
-"""Start of the finish reason of an empty reply to a prompt that a server refused; the cause follows."""
+"""Prefix of the finish reason of a reply that is empty because the server refused the prompt."""
 
 
 class Proposer(Protocol):
-    """Samples completions for tickets; all implementations pass `tests/support/proposer_conformance.py`."""
+    """Samples completions; all implementations pass `tests/support/proposer_conformance.py`."""
 
     @property
     def policy_version(self) -> int:
@@ -24,12 +24,12 @@ class Proposer(Protocol):
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the replies to `prompt` with these indices, in the same order.
 
-        `indices` are distinct and in `range(prompt.rollouts)`: normally all, after a crash the missing ones.
-        Each rollout has the policy version that wrote it, the id `rollout_id(prompt.id, index)`, and, if the
-        backend returns them, token ids and log-probabilities under `sampling`. Calls may run concurrently. If
-        the backend allows it, reply i depends only on policy, prompt text, prompt seed, i and `sampling`.
+        `indices` are distinct and in `range(prompt.rollouts)`; after a crash, they are only the missing ones.
+        A rollout has the id `rollout_id(prompt.id, index)` and, if the backend returns them, token ids and
+        log-probabilities under `sampling`. Calls may run concurrently. If the backend allows it, reply i
+        depends only on policy, prompt text, prompt seed, i and `sampling`.
 
-        Raises `SearchError` for indices outside the ticket or a ticket without a model prompt, and
+        Raises `SearchError` for indices outside the range or a prompt that is not for a model, and
         `ConfigError` for sampling settings that the backend does not support.
         """
 
@@ -42,7 +42,7 @@ class CheckedProposer(Protocol):
     """A proposer whose server or files can be checked before the run."""
 
     async def check(self) -> None:
-        """Raise `ServerError` or `ConfigError` if requests cannot be sent; costs nothing."""
+        """Raise `ServerError` or `ConfigError` if requests cannot be sent. The check samples nothing."""
 
 
 @runtime_checkable
@@ -51,7 +51,7 @@ class PatientProposer(Protocol):
 
     @property
     def trouble(self) -> str:
-        """Human-readable problem of the servers, or an empty string."""
+        """Description of the servers' current problem, or an empty string."""
 
 
 def rollout_id(prompt_id: str, index: int) -> str:
@@ -60,7 +60,7 @@ def rollout_id(prompt_id: str, index: int) -> str:
 
 
 def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> Rollout:
-    """Return a reply with only its text known, which cannot be trained on."""
+    """Return a reply without token ids and log-probabilities; it cannot be used for training."""
     return Rollout(
         id=rollout_id(prompt.id, index),
         prompt_id=prompt.id,
@@ -77,7 +77,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` unless `indices` are distinct reply indices of a ticket for a model."""
+    """Raise `SearchError` unless the prompt is for a model and `indices` are distinct reply indices."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(

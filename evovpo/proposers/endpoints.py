@@ -1,6 +1,6 @@
-"""Builds requests to the chat and completions endpoints and parses their answers; pure functions.
+"""Pure functions that build requests to the chat and completions endpoints and parse the answers.
 
-The first request has every field that vLLM accepts; `correct` leaves out fields that a server refuses.
+The first request has every field that vLLM accepts. After a refusal, `correct` leaves out refused fields.
 """
 
 import math
@@ -25,14 +25,14 @@ PLAIN_SOFTMAX: dict[str, float] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Sampling fields of a request; vLLM takes missing fields from the model's generation_config.json."""
+"""Sampling fields of every request. vLLM takes missing fields from the model's generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
-"""Fields missing in OpenAI's own API; a server that refuses one of them refuses all."""
+"""Fields that OpenAI's own API lacks; if a server refuses one of them, all are left out."""
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}
-"""Fields without which log-probabilities are missing or come from an unknown distribution."""
+"""Fields that training needs: without them, log-probabilities are missing or of an unknown distribution."""
 _NO_N = re.compile(
     r"['\"`]n['\"`]|\bn\s*(?:=|>|must|should|is not|is only)|\bbest_of\b|multiple (?:choices|completions)"
     r"|(?:only|just) one (?:choice|completion)"
@@ -53,12 +53,12 @@ _PROMPT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The request fields that a server accepts, as learned from its refusals."""
+    """The request fields that a server accepts, as learned from the server's refusals."""
 
     left_out: frozenset[str] = frozenset()
-    """Fields unknown to the server."""
+    """Fields that the server refuses."""
     has_n: bool = True
-    """True if one request may have several choices."""
+    """True if the server returns several choices for one request."""
     limit_name: str = "max_tokens"
     """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
@@ -83,7 +83,7 @@ class Form:
 
 
 class ServerReply(NamedTuple):
-    """One checked choice of a server's answer, with the fields of `Rollout`."""
+    """One valid choice in a server's answer; its fields are also fields of `Rollout`."""
 
     text: str
     finish_reason: str
@@ -93,7 +93,7 @@ class ServerReply(NamedTuple):
 
 
 class UnusableReplyError(ServerError):
-    """An unusable answer; `reason` is a short cause."""
+    """Error for a server's answer that cannot be used; `reason` names the cause in a few words."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -122,7 +122,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
 
 
 def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:
-    """Return the corrected shape after a refusal of `body`, or None if the message names no known field."""
+    """Return `shape` corrected after a refusal of `body`, or None if `message` names no known field."""
     names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
     is_refused = re.search(r"support|instead|unrecognized|unknown", message)
@@ -152,13 +152,13 @@ def is_too_long(message: str, code: str | None) -> bool:
 
 
 def read_lengths(message: str) -> tuple[int, int] | None:
-    """Return the token counts of prompt and context named in a refusal, or None."""
+    """Return the lengths of prompt and context, in tokens, that a refusal states, or None."""
     prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 
 
 def read_usage(data: object) -> tuple[int | None, int | None]:
-    """Return the prompt and completion tokens reported by the server, None if missing."""
+    """Return the numbers of prompt and completion tokens in a server's answer; None for a missing number."""
     found = data.get("usage") if isinstance(data, Mapping) else None
     counts = found if isinstance(found, Mapping) else {}
     prompt, completion = (
@@ -169,10 +169,10 @@ def read_usage(data: object) -> tuple[int | None, int | None]:
 
 
 def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
-    """Return the n replies of an answer, in order.
+    """Return the `form.n` replies in a server's answer, in order.
 
-    Raises `UnusableReplyError`: `wrong n` for fewer choices than requested, `empty choices`, `aborted` for a
-    choice that the server aborted (as vLLM does when paused), `no completion` for an unknown format.
+    Raises `UnusableReplyError` with a reason: `empty choices`, `wrong n` (fewer choices than requested),
+    `aborted` (by the server, as vLLM does when paused), or `no completion` (unknown format).
     """
     try:
         choices = sorted(_choices(data), key=lambda one: int(one.get("index", 0)))
@@ -192,7 +192,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
 
 
 def first_place(data: object, endpoint: str) -> dict[str, float]:
-    """Return the log-probabilities of the likeliest first tokens, or an empty dictionary."""
+    """Return the log-probability of each likeliest token at the first position; empty if there are none."""
     try:
         found: Any = _choices(data)[0]["logprobs"]
         if endpoint == CHAT:

@@ -1,4 +1,4 @@
-"""Plain HTTP requests to a model server, with its key and readable errors."""
+"""Sends plain HTTP requests with the API key to a model server, and makes errors readable."""
 
 import http.client
 import json
@@ -16,15 +16,15 @@ _log = logging.getLogger(__name__)
 _MOST_BYTES = 64 << 20
 """Maximum size of an answer."""
 _SECRET_LENGTH = 8
-"""Shorter keys are placeholders for servers that accept any key; they may occur in ordinary text."""
+"""Minimum length of a secret key. Shorter keys are placeholders, which may occur in ordinary text."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
     """Check that a server answers and accepts the key; warn if it does not list the model.
 
-    Raises `ServerError` if it cannot be reached, and `ConfigError` for a wrong key or address. A busy server,
-    or one that lists no models, passes: the first request will show.
+    Raises `ServerError` if the server cannot be reached, and `ConfigError` for a wrong key or address. A busy
+    server passes the check; the first request will show whether it works.
     """
     base_url = base_url.rstrip("/")
     try:
@@ -68,7 +68,7 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Return status and text of an answer, with the key removed; GET if `body` is None. Raises `OSError`."""
+    """Send a request (GET without `body`); return status and text, without the key. Raises `OSError`."""
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:
@@ -87,7 +87,7 @@ def fetch(
 
 
 def without_key(text: str, key: str) -> str:
-    """Replace the key in a text by ***; a very short key only after words such as `key` or `Bearer`."""
+    """Return the text with *** in place of the key. A short key is replaced only after `key` or `Bearer`."""
     if len(key) >= _SECRET_LENGTH:
         return text.replace(key, "***")
     called = r"(\b(?:bearer|key)\b(?: provided| is)?[\s:='\"`]+)"

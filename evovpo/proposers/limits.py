@@ -12,13 +12,13 @@ from evovpo.errors import BudgetError, ConfigError, EvovpoError, ServerError
 from evovpo.types import Prompt
 
 _REFUSED_AT_FIRST, _REFUSED_IN_A_ROW = 3, 20
-"""Number of consecutive refused tickets that ends a run: before the first answer, and after it."""
+"""Numbers of consecutive refused prompts that end a run: before the server's first answer, and later."""
 _OTHER_FILES = 256
-"""Open files and pipes of a run besides its connections."""
+"""Number of open files and pipes that a run needs in addition to its connections."""
 
 
 def make_room(connections: int) -> None:
-    """Raise the open-file limit for `connections` sockets. Raises `ConfigError` if the system refuses."""
+    """Allow this process to open `connections` sockets. Raises `ConfigError` if the system refuses."""
     wanted = connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
@@ -40,7 +40,7 @@ class Spending(NamedTuple):
 
 
 class Budget:
-    """The spending limit of each run; `before` returns the spending of a run in earlier processes."""
+    """The spending limit of each run; `before(run_id)` returns the stored spending of a run."""
 
     def __init__(
         self, limit: BudgetConfig, before: Callable[[str], Spending] = lambda run_id: Spending()
@@ -87,9 +87,9 @@ class PendingPrompt:
     name: str
     """Name of the model on the server."""
     load: Callable[[], Awaitable[None]] | None = None
-    """Loads that model into the server if it is missing."""
+    """Function that loads the model into the server; None if the server always has the model."""
     is_admitted: bool = False
-    """True once a request was sent; its other requests are then sent even if the budget runs out."""
+    """True once the prompt passed the budget check; later requests for the prompt are not checked."""
 
 
 class Gate:
@@ -102,7 +102,7 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
-        """Take a request slot. Raises `BudgetError` if the budget is used up before a ticket starts."""
+        """Wait until a request may start. Raises `BudgetError` if a prompt's first request is over budget."""
         async with self._slots:
             if not ticket.is_admitted:
                 self.budget.check(ticket.prompt.run_id)
@@ -111,13 +111,13 @@ class Gate:
 
 
 class RefusedError(ServerError):
-    """A request that the server refuses at every attempt; `reason` is stored with the rollout."""
+    """Error for a request that the server refuses at every attempt; `reason` is stored with the rollout."""
 
     def __init__(self, reason: str, error: EvovpoError) -> None:
         super().__init__(str(error))
         self.reason = reason
         self.error = error
-        """Error to raise if no request is answered."""
+        """Error to raise if the server has not answered any request."""
 
 
 class Refusals:
@@ -131,7 +131,7 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused ticket. Raises `ServerError` or `refused.error` after several in a row."""
+        """Count a refused prompt. Raises `ServerError` or `refused.error` after many consecutive refusals."""
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
             raise refused.error from refused

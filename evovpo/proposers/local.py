@@ -1,8 +1,8 @@
 """A proposer that samples from a Hugging Face model folder in this process, on the CPU.
 
-transformers loads the model; `evovpo.proposers.sampler` samples. A PEFT adapter is merged into its base
-model, which needs `pip install 'evovpo[train]'`. Not supported: chat templates (the messages are joined to
-one prompt) and GPUs; use vLLM for these.
+transformers loads the model; `evovpo.proposers.sampler` samples. A PEFT adapter is merged into its base model
+(after `pip install 'evovpo[train]'`). The messages of a prompt are joined to one text. Chat templates and
+GPUs are not supported; use vLLM instead.
 """
 
 import asyncio
@@ -49,12 +49,12 @@ class LocalPolicy:
     number: int
     weights: Weights
     tokenizer: Any
-    """A transformers tokenizer; it adds special tokens such as a start token itself."""
+    """A transformers tokenizer, which also adds special tokens such as a start token."""
     end_ids: tuple[int, ...]
-    """Tokens that end a reply, from generation_config.json and the tokenizer."""
+    """Ids of the tokens that end a reply, from generation_config.json and the tokenizer."""
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
-        """Return the sampling request for these replies. Raises the errors of `check_request`."""
+        """Return the sampler's request for replies `indices`. Raises the errors of `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
@@ -71,7 +71,7 @@ class LocalPolicy:
         sampling: Sampling,
         seconds: float = 0.0,
     ) -> Rollout:
-        """Return a sampled reply as a record; its text has no special tokens."""
+        """Return the rollout of a sampled completion; special tokens are removed from the text."""
         text = str(self.tokenizer.decode(completion.token_ids, skip_special_tokens=True))
         return replace(
             text_rollout(prompt, index, text, sampling),
@@ -85,7 +85,7 @@ class LocalPolicy:
 
 
 class LoadedModel(NamedTuple):
-    """The contents of a policy folder; an adapter is merged into its base."""
+    """The contents of a policy folder; an adapter is merged into its base model."""
 
     model: Any
     """A transformers causal language model in float32."""
@@ -94,16 +94,17 @@ class LoadedModel(NamedTuple):
 
 
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
-    """Return the policy in the folder `version.path`. Raises `PolicyError`."""
+    """Load the policy in the folder `version.path`. Raises `PolicyError` if this fails."""
     model, tokenizer, end_ids = load_model(version, is_sampled_here=True)
     return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
 
 
 def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedModel:
-    """Return the model in the folder `version.path`: full weights, or an adapter merged into its base.
+    """Return the model in the folder `version.path`: full weights, or an adapter merged into its base model.
 
-    Raises `PolicyError` for an unusable folder, for an adapter if peft is not installed, and, with
-    `is_sampled_here`, for a model that our sampler does not support (before its weights are read).
+    Raises `PolicyError` for an unusable folder, and for an adapter if peft is not installed. With
+    `is_sampled_here`, a model that our sampler does not support is also an error, raised before reading
+    weights.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -144,7 +145,7 @@ def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedM
 
 
 def end_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return the tokens that end a reply, ascending. Raises `PolicyError` if there are none."""
+    """Return the ids of the tokens that end a reply, ascending. Raises `PolicyError` if there are none."""
     found: set[int] = set()
     for value in (model.generation_config.eos_token_id, tokenizer.eos_token_id):
         found.update([value] if isinstance(value, int) else value or ())
@@ -172,7 +173,6 @@ def _with_adapter(model: Any, folder: Path) -> Any:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Turn the libraries' many exceptions for damaged files into a `PolicyError`."""
     try:
         yield
     except Exception as error:
@@ -196,7 +196,7 @@ def no_progress_bar() -> Iterator[None]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `PolicyError` unless a folder has the configuration, weights and tokenizer of a model."""
+    """Raise `PolicyError` if a folder lacks configuration, weights or tokenizer, or has its own code."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
@@ -227,14 +227,14 @@ class _Waiting:
 
 
 class LocalProposer:
-    """Samples from a policy version in one worker thread, in batches.
+    """A proposer that samples from a policy version in batches, in one worker thread.
 
-    Requests that arrive while the worker is busy share its next batch, up to `max_batch_rows` replies (a
-    larger request has its own batch). The token ids of a rollout include the end token, its text does not.
-    The worker uses one CPU thread, the fastest for models of a few million parameters.
+    Requests that arrive while the worker is busy share the next batch of up to `max_batch_rows` replies. A
+    larger request has a batch of its own. The token ids of a rollout include the end token; the text does
+    not. The worker uses one CPU thread, the fastest number for models of a few million parameters.
 
-    `loaded` is the version's policy, if already loaded. `follow`, called before every request, returns
-    the version to use; a new version is loaded between two batches.
+    `loaded` is the policy of `version` if it is loaded already. `follow` is called for every prompt and
+    returns the version to use; a new version is loaded between two batches.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class LocalProposer:
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`. All calls must use the same event loop.
 
-        Raises `PolicyError` for a prompt that does not fit the context or a version that cannot be loaded.
+        Raises `PolicyError` if the prompt exceeds the model's context or the version cannot be loaded.
         """
         check_ticket(prompt, indices)
         if self._is_closed:

@@ -1,11 +1,11 @@
-"""A proposer that samples from OpenAI-compatible servers, vLLM above all, with one or several models.
+"""A proposer that samples from one or several models on OpenAI-compatible servers, mainly vLLM.
 
-The server tokenizes prompts; returned token ids and log-probabilities are stored unchanged, and text is never
+The server tokenizes prompts. The returned token ids and log-probabilities are stored unchanged; text is never
 tokenized again.
 
-Reply i of a prompt is choice i of one request for all G replies with the prompt's seed: reproducible on vLLM
-up to rounding, and elsewhere as far as the server honours `seed`. With one choice per request, reply i has a
-seed derived from the prompt's seed and i. `docs/servers.md` lists the limitations of servers.
+One request, with the prompt's seed, asks for all G replies of a prompt; reply i is choice i. On vLLM this is
+reproducible up to rounding, on other servers as far as they honour `seed`. If a server gives one choice per
+request, the seed of reply i derives from the prompt's seed and i. See `docs/servers.md`.
 """
 
 import asyncio
@@ -30,17 +30,17 @@ from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling
 
 
 class OpenAIProposer:
-    """Samples from the server at `settings.base_url`, or from one of `models`, drawn for each ticket.
+    """A proposer that samples from the server at `settings.base_url`, or from `models`.
 
-    `version` is the policy to sample from (default: the server's own weights, as version 0); `follow`, called
-    before every request, returns the version to use instead. Both need a single model. A missing adapter is
-    loaded into the server and checked against its published log-probabilities; an adapter no longer used by
-    this proposer is unloaded after its last request.
+    Of several `models`, one is drawn for each prompt. `version` is the policy to sample from (default:
+    version 0, the server's own weights). `follow` is called for every prompt and returns the version to use
+    instead. `version` and `follow` need a single model. If the server lacks a version's adapter, the adapter
+    is loaded and checked against its published log-probabilities. An old adapter is unloaded after its last
+    request.
 
-    A request is tried `settings.attempts` times, and at least for `settings.patience_seconds` if the server
-    is busy, failing or too slow; waits start at `wait_seconds` and double. `record` is called with every
-    request; `spent_before` returns what earlier processes of a run spent of `budget`. `said` holds
-    the warnings already given.
+    A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
+    for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` is called
+    with every request. `spent_before` returns a run's stored spending. `said` has the warnings already given.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class OpenAIProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the version of the last request; before any request, of the first one."""
+        """Number of the version that the latest prompt used, at first of the initial version."""
         return self._version.number
 
     @property
     def trouble(self) -> str:
-        """Problems of failing servers that are being retried, or an empty string."""
+        """Description of the failing servers that are being retried, or an empty string."""
         return "; ".join(filter(None, (client.trouble for client in self._clients.values())))
 
     async def check(self) -> None:
-        """Call `check_model` for each server, without sampling; raises its errors."""
+        """Call `check_model` for each server; nothing is sampled. Raises the errors of `check_model`."""
         for client in self._clients.values():
             model, seconds = client.model, self._settings.timeout_seconds
             await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
@@ -96,13 +96,13 @@ class OpenAIProposer:
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.
 
-        If a request may have several choices, all replies of the ticket are sampled even if only some are
-        wanted, so that reply i is always the same. A prompt that the server refuses, usually because it is
-        too long, gets empty replies with the finish reason `refused: ...`.
+        If the server gives several choices per request, all replies to the prompt are sampled, even if only
+        some replies are wanted; so reply i is always the same. If the server refuses a prompt, usually
+        because it is too long, the replies are empty, with the finish reason `refused: ...`.
 
-        Raises `ServerError` if the server keeps failing, violates the protocol or refuses every prompt;
-        `PolicyError` if no prompt fits the model's context or the folder of a version is gone; `BudgetError`,
-        before anything is sent, if the run has used up its tokens or money.
+        Raises `ServerError` if the server keeps failing, violates the protocol or refuses every prompt.
+        Raises `PolicyError` if no prompt fits the model's context or a version's folder is gone. Raises
+        `BudgetError` before anything is sent if the run has used up its tokens or money.
         """
         check_ticket(prompt, indices)
         check_sampling(sampling)
@@ -166,7 +166,6 @@ class OpenAIProposer:
         indices: Sequence[int],
         sampling: Sampling,
     ) -> list[tuple[ServerReply, float]]:
-        """Return the replies of a ticket in the order of `indices`, each with its time in seconds."""
         messages = prompt.messages
         endpoint: str = self._settings.endpoint
         if endpoint == "auto":
@@ -229,7 +228,7 @@ class OpenAIProposer:
 
 
 def pick_weighted(models: Sequence[ModelConfig], seed: int) -> ModelConfig:
-    """Draw a model with probability proportional to its weight, determined by the seed."""
+    """Draw a model with probability proportional to its weight; the same seed draws the same model."""
     return random.Random(f"model {seed}").choices(models, [model.weight for model in models])[0]
 
 

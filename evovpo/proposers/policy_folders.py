@@ -1,6 +1,6 @@
-"""Folders of policy versions: full weights or an adapter, reference log-probabilities, served names.
+"""Reads the folders of policy versions: full weights or an adapter, and reference log-probabilities.
 
-Published folders never change, and have the same path for server, trainer and search.
+Published folders never change. They have the same path for server, trainer and search.
 """
 
 import dataclasses
@@ -16,24 +16,24 @@ from evovpo.errors import PolicyError
 from evovpo.types import PolicyVersion
 
 POLICY_FILE = "policy.json"
-"""File next to the weights, with the version's identity and its `WarmUp`."""
+"""Name of the file next to the weights, with the version's identity and its `WarmUp`."""
 ADAPTER_FILE = "adapter_config.json"
 SERVED = "policy-v"
-"""Prefix of the names of our adapters on servers."""
+"""Prefix of the names of our adapters on model servers."""
 
 
 class WarmUp(NamedTuple):
     """Reference log-probabilities of a policy at the last N positions of a fixed text of T tokens."""
 
     text_ids: tuple[int, ...]
-    """(T)"""
+    """Token ids of the text (T)."""
     next_ids: tuple[int, ...]
-    """The policy's likeliest token after each of the last N prefixes, including the whole text (N)."""
+    """The policy's likeliest token after each of the last N positions of the text (N)."""
     logprobs: tuple[float, ...]
     """Natural-log probabilities of `next_ids` at temperature 1 (N)."""
 
     def difference(self, logprobs: Sequence[float]) -> float:
-        """Return the largest absolute difference in nats; infinite if any value is not finite."""
+        """Return the largest absolute difference to `logprobs` in nats; infinite if any is not finite."""
         if len(logprobs) != len(self.logprobs) or not all(map(math.isfinite, logprobs)):
             return math.inf
         return max(abs(a - b) for a, b in zip(self.logprobs, logprobs, strict=True))
@@ -45,7 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return the version; if it is an adapter, with its base model's path. Raises `PolicyError`."""
+    """Return `version`; for an adapter, return its base model as a version. Raises `PolicyError`."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
@@ -67,9 +67,9 @@ def base_version(version: PolicyVersion) -> PolicyVersion:
 def served_name(version: PolicyVersion, model: str) -> str:
     """Return the name of a version on a server; `model` is the name of the server's own weights.
 
-    Adapters are named `policy-vNUMBER-DIGEST`: the digest of the files distinguishes versions with the same
-    number (from two stores or a failed publication), which a server's cache would mix up (vLLM issue 42125).
-    Raises `PolicyError` if the folder of a trained version is gone.
+    Adapters are named `policy-vNUMBER-DIGEST`. Two stores, or a failed publication, can give versions with
+    the same number, which a server's cache would confuse (vLLM issue 42125). The digest of the files
+    distinguishes these versions. Raises `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:
         require_folder(version)
@@ -95,7 +95,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return the reference log-probabilities in a folder, or None. Raises `PolicyError` if damaged."""
+    """Return the `WarmUp` in a policy folder, or None without one. Raises `PolicyError` if it is damaged."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

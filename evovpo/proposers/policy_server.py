@@ -1,7 +1,7 @@
 """Loads, checks and unloads policy versions on a model server.
 
-A version counts as served only after the server's log-probabilities of a fixed text were compared with the
-trainer's, because servers have been seen to answer 200 and then compute with other weights.
+Servers have been seen to answer 200 and then compute with other weights. A version therefore counts as served
+only after the server's log-probabilities of a fixed text were compared with the trainer's.
 """
 
 import contextlib
@@ -18,24 +18,24 @@ from evovpo.proposers.policy_folders import WarmUp, is_adapter, served_name
 from evovpo.types import PolicyVersion
 
 TOLERANCE = 1e-4
-"""Maximum difference in nats between two float32 computations of a log-probability of one policy."""
+"""Maximum difference in nats between two float32 computations of the same log-probability."""
 _TOP = 20
-"""Likeliest tokens requested at each position: vLLM's default limit; a `WarmUp` needs the likeliest only."""
+"""Number of likeliest tokens requested at each position: the maximum that vLLM allows by default."""
 
 
 @dataclass(eq=False)
 class VLLMServer:
     """A running vLLM server, used by plain HTTP, into which adapters can be loaded.
 
-    Loading needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a public
-    port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new ones, answers 200 and computes
-    wrongly. It also applies the adapter of other requests in a batch to requests without one (vLLM PR 48421),
-    which the comparison detects. It crashes on a request with a seed whose prompt is prefilled in chunks,
-    unless `--max-num-batched-tokens` is at least `--max-num-seqs` times `--max-model-len`.
+    Loading adapters needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a
+    public port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new weights, answers 200 and
+    computes wrongly. In a mixed batch it applies an adapter also to requests without an adapter (vLLM PR
+    48421); `load_and_compare` detects this. It crashes on a request with a seed and a prompt prefilled in
+    chunks, unless `--max-num-batched-tokens` is at least `--max-num-seqs` times `--max-model-len`.
 
-    `base_url` ends in `/v1`, `model` is the name of the server's own weights. `tolerance` is the maximum
+    `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
     difference in nats due to rounding: 1e-4 for float32, more for bfloat16. Raises `ConfigError` for an
-    address that cannot be used or stored; every method raises `ServerError`.
+    address that is not HTTP or has a password or query. Every method raises `ServerError`.
     """
 
     base_url: str
@@ -58,7 +58,7 @@ class VLLMServer:
         self.address = self.base_url.rstrip("/").removesuffix("/v1")
 
     def load(self, version: PolicyVersion) -> None:
-        """Load an adapter, if it is not loaded. Raises `PolicyError` if its folder is gone."""
+        """Load an adapter unless the server has it already. Raises `PolicyError` if its folder is gone."""
         name = served_name(version, self.model)
         path = str(Path(version.path).resolve())
         try:
@@ -79,10 +79,10 @@ class VLLMServer:
     def logprobs(
         self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
     ) -> list[float]:
-        """Return the log-probabilities (N) of `next_ids` after the last N prefixes of a text, see `WarmUp`.
+        """Return the log-probabilities (N) of `next_ids` after the N longest prefixes of a text (`WarmUp`).
 
-        One request generates a token after each prefix and so uses the server's cache, like a search request.
-        A token that is not listed gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
+        One request generates a token after each prefix; like a search request, it uses the server's cache. A
+        token that is not listed gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
         ignores an adapter of the last layer, and crashes a busy vLLM (vLLM issues 16668, 29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
@@ -109,7 +109,6 @@ class VLLMServer:
         return {str(model.get("id")) for model in self._request("/v1/models").get("data", ())}
 
     def _request(self, path: str, body: dict[str, object] | None = None) -> dict[str, Any]:
-        """Return the JSON object of an answer, empty for other text; without `body`, sends GET."""
         try:
             status, text = fetch(self.address + path, body, self.key_variable, self.timeout_seconds)
         except OSError as error:
@@ -126,9 +125,9 @@ class VLLMServer:
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Load a version into a server and return the largest difference of its log-probabilities in nats.
+    """Load a version into a server; return the largest difference from `warm_up` in nats.
 
-    Raises `ServerError` if the server refuses it or computes other values; an adapter is then unloaded.
+    Raises `ServerError` if the server refuses the version or computes other values; then unloads an adapter.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

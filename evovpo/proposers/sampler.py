@@ -1,20 +1,20 @@
-"""Sampling from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
+"""Samples from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
 The sampling loop is our own: Hugging Face `generate` is several times slower for models of a few million
-parameters, whose speed depends on the number of tensor operations per step and the bytes read by attention.
+parameters. Their speed depends on the number of tensor operations per step and the bytes read by attention.
 
-- A prompt is prefilled once; all of its rows share its keys and values.
+- A prompt is prefilled once; all rows (replies) of the prompt share the keys and values.
 - At load, norms, attention scale and rotary pairs are folded into the weights, and products are fused.
 - Finished rows leave the batch.
 - Buffers and views are created once per batch shape, not in every step.
 
-The tokens of a row depend on the weights, its prompt, seed, index and sampling settings, not on other rows:
-its own counter-based generator gives one uniform number per step, which the inverse of the cumulative
-distribution maps to a token. The last bits of logits may depend on the batch shape; this changed none of
-11,000 tokens when batches of 64 and 24 rows were compared.
+The tokens of a row depend on the weights, its prompt, seed, index and sampling settings, not on other rows.
+Each row has a counter-based generator, which gives one uniform number per step; the inverse of the cumulative
+distribution maps this number to a token. The last bits of logits may depend on the batch shape: batches of 64
+and 24 rows were compared, and none of 11,000 tokens differed.
 
-Left out: top-k, top-p and penalties, because training needs the log-probabilities of the plain softmax;
-bfloat16, which is up to 1.6 times faster but rounds the log-probabilities; accelerators.
+Top-k, top-p and penalties are left out, because training needs the log-probabilities of the plain softmax.
+bfloat16 would be up to 1.6 times faster but rounds the log-probabilities. Accelerators are not supported.
 """
 
 from collections.abc import Sequence
@@ -36,12 +36,12 @@ _STATIC_ROTARY = ("default", "linear", "llama3")
 """Kinds of rotary embedding whose angles do not depend on the text length."""
 
 _KEEP_SHARE = 0.8
-"""Share of running rows at which finished rows are removed from the batch. Removal copies the caches, so
-doing it after every finished row costs more than it saves."""
+"""Finished rows are removed when at most this share of the batch still runs. Removal copies the caches, so
+removing every finished row at once would cost more than it saves."""
 
 
 class SampleRequest(NamedTuple):
-    """Replies to sample for one prompt."""
+    """A request for sampled replies to one prompt."""
 
     prompt_ids: tuple[int, ...]
     seed: int
@@ -62,17 +62,17 @@ class Completion(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Weights of one layer, transposed for `x @ w`: h hidden, H heads of size D, K key heads."""
+    """Weights of one layer, transposed for `x @ w`: h hidden, I inner, H heads of size D, K key heads."""
 
     qkv: Tensor
-    """(h, (H + 2K) D), with the norm, the attention scale and the rotary order folded in."""
+    """Shape (h, (H + 2K) D), with norm, attention scale and rotary order folded in."""
     qkv_bias: Tensor | None
     out: Tensor
-    """(H D, h)"""
+    """Shape (H D, h)."""
     gate_up: Tensor
-    """(h, 2 I), with the norm folded in."""
+    """Shape (h, 2 I), with the norm folded in."""
     down: Tensor
-    """(I, h)"""
+    """Shape (I, h)."""
 
 
 class Weights:
@@ -96,7 +96,7 @@ class Weights:
         rotary = model.model.rotary_emb
         angles = torch.outer(torch.arange(self.context).float(), _float32(rotary.inv_freq))
         self.rotations = torch.polar(torch.full_like(angles, float(rotary.attention_scaling)), angles)
-        """(context, D/2), complex"""
+        """Complex rotations for every position (context, D/2)."""
 
     def _layer(self, layer: Any) -> _Layer:
         attention, mlp = layer.self_attn, layer.mlp
@@ -120,7 +120,7 @@ class Weights:
         )
 
     def _paired(self, rows: Tensor) -> Tensor:
-        """Make each rotated pair of coordinates adjacent: (i, i + D/2) -> (2i, 2i + 1).
+        """Return `rows` with each rotated pair of coordinates made adjacent: (i, i + D/2) -> (2i, 2i + 1).
 
         Queries and keys are reordered in the same way, so their products do not change.
         """
@@ -128,9 +128,9 @@ class Weights:
         return halves.transpose(1, 2).reshape(rows.shape)
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return x (rows, h) divided by its length; the rest of the RMS norm is folded into the next product.
+        """Return x (rows, h) divided by the row lengths; the next product contains the rest of the RMS norm.
 
-        x / sqrt(mean(x²) + epsilon) = sqrt(h) x / hypot(|x|, sqrt(h epsilon)), in a third of the time.
+        sqrt(h) x / hypot(|x|, sqrt(h epsilon)) equals x / sqrt(mean(x²) + epsilon), in a third of the time.
         """
         lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / lengths.hypot_(self.floor)
@@ -172,12 +172,12 @@ def check_supported(name: str, config: Any) -> None:
 
 
 class _Prefix(NamedTuple):
-    """Keys and values of P prompts in L layers, left-padded to one length."""
+    """Keys and values of P prompts in L layers, left-padded to the same length Tp."""
 
     keys: Tensor
-    """(L, P, K, D, Tp): transposed for the product with the queries."""
+    """Shape (L, P, K, D, Tp): transposed for the product with the queries."""
     values: Tensor
-    """(L, P, K, Tp, D)"""
+    """Shape (L, P, K, Tp, D)."""
     lengths: npt.NDArray[np.int64]
     """Length of each prompt in tokens (P)."""
 
@@ -185,8 +185,8 @@ class _Prefix(NamedTuple):
 class _Batch:
     """The running rows with their caches, and all buffers and views that depend on the batch shape.
 
-    The B rows are sorted by prompt. Attention works on a grid of P prompts with n places each, where n is
-    the largest number of rows of a prompt; free places repeat a row and are not read.
+    The B rows are sorted by prompt. Attention works on a grid of P prompts by n places; n is the largest
+    number of rows of one prompt. Free places repeat a row, and their results are not read.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class _Batch:
 def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Tensor]:
     """Return the keys and values of the prompts, and the logits (P, V) of the next tokens.
 
-    Prompts are computed one by one, independent of each other; with some hundred tokens a batch is no faster.
+    Prompts are computed one by one, independently. With some hundred tokens, a batch would not be faster.
     """
     lengths = np.array([len(ids) for ids in prompts])
     padded = int(lengths.max())
@@ -350,7 +350,7 @@ def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
 def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Return token ids and log-probabilities (B), sampled by the inverse of the cumulative distribution.
 
-    `scaled` (B, V) are logits divided by temperature, `uniform` (B) multiples of 2^-24 in [0, 1).
+    `scaled` (B, V) are logits divided by the temperature; `uniform` (B) are multiples of 2^-24 in [0, 1).
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
@@ -376,7 +376,7 @@ def sample(
 
 
 def check_request(request: SampleRequest, context: int) -> None:
-    """Raise the errors of `sample` for a request to a model with this context length."""
+    """Raise `ConfigError` for unusable sampling settings, `PolicyError` if the prompt exceeds `context`."""
     check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(

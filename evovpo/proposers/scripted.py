@@ -1,4 +1,4 @@
-"""A proposer that replies with given texts, for tests, demonstrations and golden runs."""
+"""A proposer that replies with given texts, for tests and demonstrations."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +10,11 @@ from evovpo.types import Prompt, Rollout, Sampling
 
 
 class ScriptedProposer:
-    """Replies with the texts of a script.
+    """A proposer that replies with the texts of a script.
 
-    The script is a function `(prompt, index) -> text`, or a queue of texts: each new ticket takes
-    `prompt.rollouts` of them and keeps them; raises `PolicyError` if they run out. With `logprob` every
-    character is a token with that log-probability (its id is the code point).
+    The script is a function `(prompt, index) -> text` or a sequence of texts. From a sequence, each new
+    prompt gets the next `prompt.rollouts` texts; `propose` raises `PolicyError` if too few are left. With
+    `logprob`, every character is a token with this log-probability and its code point as id.
     """
 
     def __init__(
@@ -46,7 +46,6 @@ class ScriptedProposer:
 
 
 def _queue(script: Iterable[str]) -> Callable[[Prompt, int], str]:
-    """Return a function that assigns texts to tickets in the order the tickets are first seen."""
     left = iter(script)
     dealt: dict[str, list[str]] = {}
 

@@ -1,1 +1,1 @@
-"""Read-only reports: text, tables, pictures and the live view."""
+"""Read-only reports: text, tables, pictures and live progress."""

@@ -13,7 +13,7 @@ from evovpo.types import ParseStatus, Status
 
 _MOST = 3
 _MANY = 1 / 3
-"""Share of failures, among requests, answers or programs, above which a sentence mentions them."""
+"""Failed requests, answers or programs are mentioned if their share is above this."""
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
@@ -24,8 +24,8 @@ def advice(
 ) -> list[str]:
     """Return up to three sentences of advice, most useful first; none for a solved run.
 
-    `unread` are some answers without a program, from `Store.answers`, to quote from. If `is_failed`, no ask
-    of the run brought anything, and more evaluations are not advised.
+    `unread` are answers without a program, from `Store.answers`; one of them is quoted. If `is_failed`, the
+    run has judged no program, and more evaluations are not advised.
     """
     further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread, is_failed), _MOST))

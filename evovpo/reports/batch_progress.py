@@ -1,4 +1,4 @@
-"""Progress of a batch."""
+"""Shows the progress of a batch of runs."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """Shows the progress of a batch, starting from its `stored` runs; pass each message to `take`."""
+    """A progress bar for a batch, given its `stored` runs; pass each message of a process to `take`."""
 
     unit = "evaluations"
 
@@ -52,7 +52,7 @@ class BatchProgress(WorkBar):
         return super().__enter__()
 
     def take(self, message: Message) -> None:
-        """Record the message of a process about its cell."""
+        """Apply a message of a process about its cell, which is one run of the batch."""
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
@@ -68,7 +68,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read the request totals of running runs at intervals."""
+        """Read the request totals of the running runs again, if the last reading is old."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))

@@ -1,4 +1,4 @@
-"""The doctor: takes the sample of a run or problem, diagnoses it, and reports as text and JSON."""
+"""The report of `evovpo doctor`, as text and JSON: is a problem worth training with VPO?"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,17 +28,17 @@ SAMPLING: dict[str, object] = {
     "search.joins": False,
     "search.stop_when_solved": False,
 }
-"""Settings to sample a problem without runs: an ordinary search in which all candidates come from the model,
-in chains as in VPO training. 240 answers are ten prompts."""
+"""Settings of a new run that samples a problem. All candidates come from the model, several per completion,
+as in VPO training. Ten prompts give 240 answers."""
 _ROWS_SHOWN = 40
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 
 
 class DoctorReport(NamedTuple):
-    """A diagnosis and the source of its sample."""
+    """A diagnosis with its problem and run."""
 
     problem: Problem
-    """The problem with its present grouping."""
+    """The problem, with the grouping that its folder has now."""
     run: Run
     diagnosis: Diagnosis
     is_new: bool = False
@@ -46,7 +46,7 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem that a target names, or None if it must be a run; raises `ProblemError`."""
+    """Return the problem named `target`, or None if `target` can only be a run. Raises `ProblemError`."""
     try:
         folder = resolve_problem(target)
     except ProblemError:
@@ -57,7 +57,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on a run: its id, the beginning of its id, or `latest`; raises `StoreError`."""
+    """Return the report on run `target`: an id, the start of an id, or `latest`. Raises `StoreError`."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:
@@ -83,9 +83,9 @@ def examine_problem(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> DoctorReport:
-    """Return the report on the newest run of this version of a problem, or on a new run if there is none.
+    """Return the report on the newest run of this problem version that can be diagnosed, else on a new run.
 
-    Raises `StoreError` if no answer of the new run holds a program.
+    Raises `StoreError` if no answer of the new run has a program.
     """
     for run in (store.run(row.run) for row in store.runs() if row.problem == problem.id):  # newest first
         report = _report(store, run, problem) if run.problem_version == problem.version else None
@@ -102,13 +102,13 @@ def examine_problem(
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
-    """Return the report on a run, or None if no complete group holds a program."""
+    """Return the report on a run, or None if no completely judged prompt has an answer with a program."""
     sample = take_sample(problem, store.groups(run.id))
     return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
 
 
 def report_view(report: DoctorReport) -> RenderableType:
-    """Return a report for the terminal: verdict, reasons, figures, components and advice."""
+    """Return a report for the terminal: verdict, reasons, statistics, components and advice."""
     diagnosis = report.diagnosis
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
     said = f"VPO is {diagnosis.verdict}, with the answers that there are now."
@@ -149,7 +149,7 @@ def _origin(report: DoctorReport) -> str:
 
 
 def figures_table(diagnosis: Diagnosis) -> Table:
-    """Return a table of the figures with their meanings."""
+    """Return a table of the statistics of a diagnosis, with their meanings."""
     figures = diagnosis.figures
     rank = f"{figures.rank:.1f} of {len(figures.mean_rewards)}"
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"
@@ -173,7 +173,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
-    """Return a table of the components, ordered by advised group."""
+    """Return a table of the reward components, sorted by the advised groups."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
@@ -186,7 +186,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
-    """Return the advised grouping of objectives as a section of `problem.toml`; empty without one."""
+    """Return the advised grouping as a section of `problem.toml`, or an empty string if none is advised."""
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [

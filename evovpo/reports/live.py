@@ -1,4 +1,4 @@
-"""Progress of runs, batches and trainings: bars on a terminal, else a line every half minute."""
+"""Shows the progress of runs, batches and trainings: bars on a terminal, else a line every 30 seconds."""
 
 import threading
 import time
@@ -19,9 +19,9 @@ from evovpo.types import Run
 
 UPDATE_SECONDS = 0.25
 LINE_SECONDS = 30.0
-"""Interval between lines without a terminal."""
+"""Seconds between progress lines when the output is not a terminal."""
 _SPEED_SECONDS = 3600.0
-"""Window of the speed estimate, long enough for slow models."""
+"""Seconds over which the speed is estimated, long enough for slow models."""
 
 
 class _Bars(Progress):
@@ -33,7 +33,7 @@ class _Bars(Progress):
 
 
 class WorkBar:
-    """Shows progress on standard error until the end of a `with` block."""
+    """A progress bar on standard error, shown until the end of a `with` block."""
 
     unit = ""
 
@@ -83,7 +83,7 @@ class WorkBar:
         return ", ".join(filter(None, (work.description, done, work.fields["figures"], togo)))
 
     def line(self, text: str) -> None:
-        """Print a line; on a terminal it appears above the bars."""
+        """Print a line; on a terminal, it appears above the bars."""
         self._shown_at = time.monotonic()
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
@@ -98,7 +98,7 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """Shows the progress of a run by its hooks `started` and `told`; `totals` returns its request totals."""
+    """A progress bar for a run, updated by `started` and `told`; `totals` returns request totals."""
 
     unit = "evaluations"
 
@@ -107,18 +107,18 @@ class LiveProgress(WorkBar):
         self.run: Run | None = None
         """The run, or None until it is stored and can be resumed."""
         self.proposed = 0
-        """Candidates proposed so far, including those of earlier processes."""
+        """Number of candidates proposed so far, also by earlier processes of the run."""
         self._proposed_before: int | None = None
         self._begin, self._read_at = time.monotonic(), float("-inf")
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Show what the search is waiting for before it begins."""
+        """Show why the search has not begun yet."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
-        """Record that the run is stored."""
+        """Show the run, which is now stored."""
         self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
         how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
@@ -126,7 +126,7 @@ class LiveProgress(WorkBar):
         self._line(f"run {run.id}: {run.problem_id}, {run.evaluations} evaluations, {how}")
 
     def told(self, progress: RunProgress) -> None:
-        """Record progress after a tell or while waiting; shown at most every `UPDATE_SECONDS`."""
+        """Show the progress of the run, at most every `UPDATE_SECONDS`."""
         self.proposed = progress.search.proposed
         is_first = self._proposed_before is None
         if self._proposed_before is None:

@@ -1,6 +1,6 @@
-"""Pictures of measurements: figures against budgets, arms against a reference, training curves.
+"""Draws results: statistics against budgets, arms against a reference arm, and training curves.
 
-Colours are those of Okabe and Ito (2008). Raises `ConfigError` if a picture cannot be written.
+The colours are from Okabe and Ito (2008). Raises `ConfigError` if a picture cannot be written.
 """
 
 import math
@@ -25,12 +25,12 @@ MOST_BANDS = 4
 
 
 class KCurve(NamedTuple):
-    """A figure against k, with intervals."""
+    """A curve of a statistic against k (a number of answers, or a budget), with intervals."""
 
     label: str
     ks: tuple[int, ...]
     intervals: tuple[Interval, ...]
-    """One per k."""
+    """Mean and interval for each k."""
 
     @property
     def means(self) -> list[float]:
@@ -38,7 +38,7 @@ class KCurve(NamedTuple):
 
 
 class StepCurve(NamedTuple):
-    """A figure of an arm against training steps."""
+    """A curve of one arm's statistic against training steps."""
 
     label: str
     steps: Sequence[float]
@@ -54,9 +54,10 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write one panel per arm: its difference from the reference arm against k, with paired 95 % intervals.
+    """Write a picture with one panel per arm: its difference from the reference arm against k.
 
-    The other arms are grey. A filled mark means that the difference's interval excludes zero.
+    Bands are paired 95 % intervals. A filled mark means that the interval excludes zero. Grey lines are the
+    other arms.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
@@ -89,7 +90,7 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write training figures against steps, one panel each. Raises `ConfigError` without values to draw."""
+    """Write a picture of training statistics against steps. Raises `ConfigError` if there are no values."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -121,9 +122,9 @@ def write_budgets(
     budget: str = "evaluations",
     is_cost: bool = False,
 ) -> None:
-    """Write figures against a budget, one panel each; the `ks` of curves are budgets.
+    """Write a picture of statistics against a budget, one panel each; the `ks` of the curves are budgets.
 
-    Up to `MOST_BANDS` arms have interval bands. Costs have a logarithmic scale per panel, and no bands.
+    Up to `MOST_BANDS` arms have interval bands. With `is_cost`, scales are logarithmic, without bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -160,7 +161,7 @@ def write_budgets(
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure; sizes in inches."""
+    """Return an empty matplotlib figure; `width` and `height` are in inches."""
     # Imported here because it takes almost a second, and most users of this module do not draw.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -203,7 +204,7 @@ def _legend(axes: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """Return text without control characters, escaped so that matplotlib reads no formula."""
+    """Return text with control characters and $ escaped, so that matplotlib reads no formula."""
     return printable(text).replace("$", r"\$")
 
 
@@ -217,7 +218,8 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure atomically in 128 colours; a `ConfigError` advises to give `instead`."""
+    """Write a matplotlib figure atomically in 128 colours; `instead` completes the advice of a
+    `ConfigError`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:
@@ -225,6 +227,6 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
 
 def few_colours(picture: BytesIO) -> Image.Image:
-    """Reduce a picture to 128 colours: a quarter of the bytes without visible loss."""
+    """Return a picture in 128 colours, which takes a quarter of the bytes without visible loss."""
     whole = Image.open(picture).convert("RGB")
     return whole.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)

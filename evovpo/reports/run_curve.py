@@ -1,4 +1,4 @@
-"""The curve of a run, as text and as a picture."""
+"""Draws the curve of a run, its best reward against evaluations, as text and as a picture."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return the best mean reward against evaluations as `height` + 2 lines of about `width` characters."""
+    """Return a text plot of the best mean reward: `height` + 2 lines of about `width` characters."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -30,9 +30,9 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write the curve of a run as a PNG: best mean reward and share of examples passed, or its single score.
+    """Write a PNG of a run's best mean reward, with its best score or its share of passed objectives.
 
-    In by-example problems the first two are equal and drawn once. Raises `ConfigError`.
+    In by-example problems, mean reward and share are equal and drawn as one curve. Raises `ConfigError`.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

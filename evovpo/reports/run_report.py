@@ -1,4 +1,4 @@
-"""The report of a run: outcome, best program, lineage, curve; also as JSON."""
+"""The report of a run, as text and JSON: outcome, best program, lineage and curve."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -37,9 +37,9 @@ def nothing_judged(
     scores: Sequence[Scored] = (),
     feedback_of: Callable[[str], str] = lambda program_id: "",
 ) -> str:
-    """Return why none of a run's candidates was judged; empty if some were or none was proposed.
+    """Return a sentence if a run has proposed candidates but judged none, else an empty string.
 
-    With `scores`, also return why all failed; `feedback_of` returns the evaluator's feedback on a program.
+    With `scores`, failure of all programs gives a sentence too. `feedback_of` maps a program id to feedback.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
@@ -61,7 +61,7 @@ def nothing_judged(
 
 
 def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after: int | None) -> Text:
-    """Return a sentence on how a run ended; `solved_after` is in evaluations."""
+    """Return a line on how a run ended; `solved_after` is the number of evaluations up to the solution."""
     rows, what = outcome.heldout_total, "examples" if problem.is_by_example else "objectives"
     text = Text(f"{printable(problem.id)}: ", style="bold")
     if not outcome.solved:
@@ -91,7 +91,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
 
 
 def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int | None) -> Table:
-    """Return the figures of a run, one per line; `solved_after` as in `headline`."""
+    """Return a table of a run's results; `solved_after` has the same meaning as in `headline`."""
     table = Table.grid(Column(style="dim"), "", padding=(0, 2))
     if problem.is_by_example:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")
@@ -123,7 +123,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
 
 
 def result(view: RunView, outcome: Outcome) -> RenderableType:
-    """Return the final report of a run: headline, program, examples and figures."""
+    """Return the final report of a run: headline, program, examples and a table of results."""
     solved_after = solved_at(view.summary.curve, len(view.problem.objectives))
     parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
     parts += [Text(printable(view.problem.statement), style="italic"), Text()]
@@ -178,7 +178,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome as JSON; score and `best_metrics` only if present."""
+    """Return an outcome as JSON, without score and `best_metrics` if there are none."""
     fields: dict[str, Json] = dict(outcome._asdict())
     del fields["score"], fields["score_name"]
     if not fields["best_metrics"]:

@@ -44,9 +44,9 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return a program's results by training example or, for a problem with a scorer, by objective.
+    """Return a table of a program's results, by training example or, with a scorer, by objective.
 
-    Metrics of an OpenEvolve evaluator are shown beside the rewards computed from them.
+    Metrics of an OpenEvolve evaluator are shown beside the rewards computed from the metrics.
     """
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
@@ -80,7 +80,7 @@ def _metric_text(value: Json) -> str:
 
 
 def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> RenderableType:
-    """Return examples with a program's outputs and pass marks; above `limit` rows, failed ones first."""
+    """Return a table of up to `limit` examples with a program's outputs; failed examples are preferred."""
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
         numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])
@@ -100,7 +100,7 @@ def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> Rende
 
 
 def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableType | None:
-    """Return the held-out rows on which a program is wrong, or None without such rows."""
+    """Return a table of the held-out rows on which a program is wrong, or None if there are none."""
     misses = [row for row in heldout if not row.passed]
     if not misses:
         return None
@@ -109,7 +109,7 @@ def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableTyp
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return a table of a program and its ancestors; its column `made from` holds row numbers."""
+    """Return a table of a program and its ancestors; the column `made from` has the parents' row numbers."""
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
@@ -165,7 +165,7 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def row_json(row: RunRow) -> dict[str, Json]:
-    """Return a run of the list as JSON; `solved_heldout` is null if unknown or without held-out rows."""
+    """Return a row of the list of runs as JSON; `solved_heldout` is null without known held-out results."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
@@ -204,7 +204,7 @@ def problems_table(problems: Sequence[Problem]) -> Table:
 
 
 def check_view(report: CheckReport) -> RenderableType:
-    """Return the findings on a usable problem folder."""
+    """Return the result of checking a problem folder, for the terminal."""
     problem = report.problem
     counts = ("training rows", "held-out rows") if problem.is_by_example else ()
     table = plain_table("starting program", "ends", right("mean reward"), *map(right, counts))
@@ -232,7 +232,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return what `check_view` shows as JSON; `initial` holds raw metrics if there are any, else rewards."""
+    """Return the result of a check as JSON; `initial` has raw metrics or, if there are none, rewards."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
@@ -247,7 +247,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return a `metrics.toml` with bounds from the metrics of a run; raises `ProblemError`."""
+    """Return the text of a `metrics.toml` with bounds from the metrics of a run. Raises `ProblemError`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:
@@ -265,7 +265,7 @@ def bounds_text(store: Store, run_id: str) -> str:
 
 
 def settings_table(settings: OpenEvolveSettings) -> RenderableType:
-    """Return the effect of each key of an OpenEvolve configuration file, keys without effect last."""
+    """Return a table of the keys of an OpenEvolve configuration file and their effects, sorted by effect."""
     table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
     for effect, style in styles.items():

@@ -1,4 +1,4 @@
-"""Formats text, programs and tables for the terminal, without control characters of untrusted text."""
+"""Formats text, programs and tables for the terminal; control characters of untrusted text are escaped."""
 
 import ast
 import difflib
@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def one_line(source: str, entry: str) -> str:
-    """Return a program in one line: its expression if it only returns one, else its first lines."""
+    """Return a program as one line: its only expression (see `only_expression`), or else its first lines."""
     expression = only_expression(source, entry)
     if expression is not None:
         return printable(expression)
@@ -35,7 +35,7 @@ def one_line(source: str, entry: str) -> str:
 
 
 def only_expression(source: str, entry: str) -> str | None:
-    """Return the expression of a program that only returns one, else None."""
+    """Return the expression if function `entry` consists of a single return statement, else None."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -49,7 +49,7 @@ def only_expression(source: str, entry: str) -> str | None:
 
 
 def changes_view(before: str, after: str) -> Text:
-    """Return the differing lines of two programs, with `-` and `+`, and the number of lines left out."""
+    """Return the first differing lines of two programs, marked - and +, and the number of lines left out."""
     compared = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     lines = [line for line in list(compared)[2:] if not line.startswith("@@")]
     styles = {"-": "red", "+": "green"}
@@ -74,7 +74,7 @@ class _PlainTable(Table):
 
 
 def plain_table(*columns: str | Column, title: str | None = None) -> Table:
-    """Return an empty table with a line below its header; columns are names, `right` or `folded`."""
+    """Return an empty table; columns are names, or columns made by `right` and `folded`."""
     return _PlainTable(
         *columns,
         box=box.SIMPLE_HEAD,
@@ -94,7 +94,7 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def right(header: RenderableType, **settings: Any) -> Column:
-    """Return a right-aligned column for figures."""
+    """Return a right-aligned column for numbers."""
     return Column(header, justify="right", **settings)
 
 
@@ -104,12 +104,12 @@ def folded(header: RenderableType = "", **settings: Any) -> Column:
 
 
 def shortened(table: Table, hidden: int) -> RenderableType:
-    """Return a table, with the number of hidden rows below it if there are any."""
+    """Return a table, followed by the number of hidden rows if any are hidden."""
     return Group(table, Text(f"   ... and {hidden} more", style="dim")) if hidden > 0 else table
 
 
 def value_text(value: Json) -> str:
-    """Return the `repr` of a value, in which non-printable characters are escaped."""
+    """Return the `repr` of a value, which escapes non-printable characters, cut to 300 characters."""
     text = repr(value)
     return text if len(text) <= 300 else text[:297] + "..."
 
@@ -120,7 +120,7 @@ def reward_text(value: float) -> str:
 
 
 def calls_text(totals: CallTotals) -> str:
-    """Return the request totals of model servers in words."""
+    """Return a text on the total requests to model servers: number, failures, tokens and cost."""
     reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(totals.faults.items()))
     failed = f" ({totals.failed} of them brought nothing: {printable(reasons)})" if totals.failed else ""
     tokens = f", {totals.prompt_tokens} tokens of prompts and {totals.completion_tokens} of replies"

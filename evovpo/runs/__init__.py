@@ -1,1 +1,1 @@
-"""One run: start, drive, resume, replay and report it."""
+"""Starts, drives, resumes, replays and reads runs."""

@@ -19,9 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Return (output, None) or (None, error) for each argument list.
+    """Run a program on each argument list; return (output, None) or (None, error) for each list.
 
-    Calls `on_rows` with the size of each finished batch; splits a batch that fails. Raises `SandboxError`.
+    Calls `on_rows` with the size of each finished batch. Splits a batch that fails. Raises `SandboxError`.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

@@ -31,11 +31,11 @@ _LONG_PROGRAM = 2000
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
-    """Return the prompt format of `prompt.style`.
+    """Return the prompt format for the setting `prompt.style`.
 
-    `auto` is the built-in model's format if proposer and problem allow it; otherwise edits for a long or
-    partly fixed starting program, else whole programs. Raises `ProblemError` for a problem that does not
-    fit, and `ConfigError` for unusable templates or an unusable proposer.
+    `auto` is the built-in model's format if proposer and problem allow it. Otherwise the format asks for
+    edits if the starting program is long or partly fixed, else for whole programs. Raises `ProblemError` if
+    the problem does not fit, and `ConfigError` for unusable templates or an unusable proposer.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -62,10 +62,10 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return the settings of a new run, with style `auto` replaced by the style for its server.
+    """Return the settings of a new run, with style `auto` replaced by a style that fits the server.
 
-    This is the built-in model's style if the server has a model of that family and the problem fits, else
-    a style for instruction models.
+    If the server has a model of the built-in family and the problem fits, this is the built-in model's style.
+    Otherwise it is a style for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
@@ -75,7 +75,7 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
 
 
 def _offers_ours(config: Config, store: Store | None) -> bool:
-    """Return whether a server's model is of the built-in model's family, by its name or tokenizer file."""
+    """Return whether a server's model is of the built-in family, judged by its name or tokenizer file."""
     policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
     version = PolicyVersion(0, None, name)
     if policy != "start" and store is not None:
@@ -87,7 +87,7 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
-    """Return a run's first prompts: one without a parent, and one to improve the first starting program."""
+    """Return example prompts of a run: without a parent, and to improve the first starting program."""
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
@@ -120,11 +120,11 @@ def check_proposer(problem: Problem, config: Config) -> None:
 def open_proposer(
     problem: Problem, config: Config, store: Store | None = None, said: set[str] | None = None
 ) -> Proposer:
-    """Return the configured proposer, sampling from the configured policy version.
+    """Return the configured proposer for the configured policy version.
 
-    Proposers with the same `said` print each message about servers once. Without a store the only policy is
-    `start`. Raises `PolicyError` for an unusable model folder, `StoreError` for an unknown policy version,
-    and `ConfigError` for settings that do not fit.
+    Proposers that share `said` print each message about servers only once. Without a store, the policy must
+    be `start`. Raises `PolicyError` for an unusable model folder, `StoreError` for an unknown policy version,
+    and `ConfigError` for settings that do not fit together.
     """
     settings = config.proposer
     if settings.name != "openai" and (config.models or config.budget != BudgetConfig()):
@@ -164,7 +164,7 @@ def open_proposer(
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
-    """Return the judge of a run, extended by the models of `evaluator.judges` if there are any."""
+    """Return `judge`, extended by the models of `evaluator.judges` if any are configured."""
     if not config.evaluator.judges:
         return judge
 
@@ -186,7 +186,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from, and for `served` a function that returns the version served now."""
+    """Return the version to sample from; for `served`, also a function that looks the version up again."""
     if policy == "start":
         return start, None
     if store is None:
@@ -201,7 +201,7 @@ def _choose_policy(
 def checked_proposer(
     problem: Problem, config: Config, store: Store, proposer: Proposer | None = None
 ) -> Proposer:
-    """Return the given proposer or the configured one, after checking its server."""
+    """Return `proposer`, by default the configured proposer, after a check of its server."""
     proposer = proposer or open_proposer(problem, config, store)
     if isinstance(proposer, CheckedProposer):
         asyncio.run(proposer.check())

@@ -1,7 +1,7 @@
-"""Runs one search: ask, propose, judge, store, tell.
+"""Runs one search: makes prompts, sends them to the proposer, judges the programs, and stores the results.
 
-An ask is stored before it is sent, and a tell before it is applied, so that a killed process loses only
-replies that were not told. Groups are told in the order they arrive, and replayed in the same order.
+A prompt is stored before it is sent, and a judged reply before it is passed to the search. So a killed
+process loses only replies not yet stored. A replay passes replies to the search in the same order.
 """
 
 import asyncio
@@ -24,25 +24,25 @@ from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
-"""Time without events after which `on_tell` reports what the run is waiting for."""
+"""Seconds without events after which `on_tell` reports what the run is waiting for."""
 _ASKS_AT_ONCE = 64
-"""Maximum consecutive asks before open requests get their turn."""
+"""Maximum number of prompts sent before replies that have arrived are handled."""
 _SAME_FAULTS = 20
-"""Consecutive programs with the same fault after which the run stops, because the evaluator is to blame."""
+"""The run stops after this number of consecutive programs with the same fault: the evaluator is to blame."""
 _MOST_UNREAD = 100
-"""Number of consecutive server answers without a program after which the run stops."""
+"""The run stops after this number of consecutive answers of a server without a program."""
 _PATIENCE_SECONDS = 0.05
-"""Maximum time that the next ask waits until an arrived group is judged."""
+"""Maximum seconds that the next prompt waits for the judgement of replies that have arrived."""
 
 
 class Progress(NamedTuple):
-    """Progress of a run after a tell, or what it is waiting for."""
+    """The progress of a run, reported after each judged reply and at times while the run waits."""
 
     search: SearchState
     executed: int
-    """Programs run in the sandbox by this process."""
+    """Number of programs that this process has run in the sandbox."""
     waits: str = ""
-    """Description of what the run is waiting for; empty after a tell."""
+    """Description of what the run is waiting for; empty after a judged reply."""
 
 
 class _Arrival(NamedTuple):
@@ -53,15 +53,15 @@ class _Arrival(NamedTuple):
     """Arrival time on the monotonic clock."""
 
     def patience(self) -> float:
-        """Return the remaining seconds that the next ask should wait for this group."""
+        """Return how many seconds the next prompt should still wait for this group."""
         return max(0.0, self.at + _PATIENCE_SECONDS - time.monotonic())
 
 
 @dataclass
 class Driver:
-    """Drives one run in one process; `run` may be called once.
+    """The loop of one run in one process; `run` may be called once.
 
-    `known` has evaluations from earlier runs on this problem version.
+    `known` has evaluations from earlier runs on this problem version, by program id.
     """
 
     search: SearchState
@@ -73,17 +73,17 @@ class Driver:
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
     stop_reason: str = ""
-    """Human-readable reason why the run ended before its budget was used, or empty."""
+    """Why the run ended before its budget was used; empty if it did not."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
-    """Finished requests of `_waiting`."""
+    """Requests of `_waiting` that have finished."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a request or judgement ends, so that waiting costs the same for any number of them."""
+    """Set when a request or judgement ends. Waiting for it costs the same for any number of requests."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """The latest consecutive equal faults."""
+    """The faults of the latest programs, as long as they are equal."""
     _unread: int = 0
-    """Number of latest consecutive answers without a program."""
+    """Number of consecutive answers without a program, up to the latest answer."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
     """Groups being judged, in order of arrival."""
 
@@ -99,8 +99,9 @@ class Driver:
     async def run(self) -> RunStatus:
         """Search until solved, stopped or out of budget; return the final status.
 
-        After a `BudgetError` of the proposer the run ends once all open replies are told. Cancelling leaves
-        open tickets in the store for a later process. Raises `SandboxError` if every starting program fails.
+        After a `BudgetError` of the proposer, the run ends once all open replies are judged. A cancelled call
+        leaves open prompts in the store for a later process. Raises `SandboxError` if no starting program
+        runs.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
@@ -134,7 +135,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Request the missing replies of groups that were partly told when a process was killed."""
+        """Request missing replies, if a killed process stored only some of the replies to a prompt."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -145,7 +146,7 @@ class Driver:
                 await self._judge_and_tell(prompt, rollouts)
 
     async def _ask(self, sampling: Sampling, reopened: list[tuple[Prompt, tuple[int, ...]]]) -> None:
-        """Send tickets, reopened ones first, until enough are open or the search waits for a tell."""
+        """Send prompts, `reopened` ones first, until enough are open or the search must wait for results."""
         while self._may_ask():
             if reopened:
                 prompt, missing = reopened.pop(0)
@@ -167,10 +168,10 @@ class Driver:
                 await self._judge_and_tell(prompt, [None])
 
     def _may_ask(self) -> bool:
-        """Return whether to ask now.
+        """Return whether another prompt may be sent now.
 
-        Groups that arrived are told first, unless their judgement takes long. `in_flight` limits both the
-        open requests and the groups being judged.
+        Replies that have arrived are judged first, unless this takes long. `in_flight` limits the number of
+        open requests, and also the number of groups being judged.
         """
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.is_over or self.stop_reason or (arrived and arrived[0].patience()):
@@ -178,7 +179,7 @@ class Driver:
         return len(self._waiting) < most and len(arrived) < most
 
     async def _wait(self) -> None:
-        """Wait for a reply or a judgement, at most until the patience with the first group ends."""
+        """Wait for a reply or judgement, at most for the first group's `patience` or for `_QUIET_SECONDS`."""
         patience = self._arrived[0].patience() if self._arrived else 0.0
         try:
             async with asyncio.timeout(patience or _QUIET_SECONDS):
@@ -250,7 +251,7 @@ class Driver:
                 )
 
     def _commit(self, tells: Sequence[Tell]) -> None:
-        """Store consecutive tells in one transaction, then apply them."""
+        """Store judged replies in one transaction, then pass them to the search."""
         self._told_at = time.monotonic()
         self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:

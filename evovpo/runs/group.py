@@ -1,4 +1,4 @@
-"""Parses the replies of one ticket, evaluates their programs together, and builds their tells."""
+"""Parses the replies to one prompt, evaluates their programs together, and makes a `Tell` for each reply."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -26,34 +26,34 @@ from evovpo.types import (
 
 
 class Found(NamedTuple):
-    """The parsed and evaluated answers of a group, before they are told."""
+    """The parsed and evaluated answers of a group, which is all replies to one prompt."""
 
     slots_of: list[list[Answer]]
     """The answers of each rollout."""
     fresh: dict[str, Evaluation]
     ran: set[str]
-    """New programs that were run for this group rather than for another group at the same time."""
+    """Ids of the programs that were run for this group, and not for another group at the same time."""
 
 
 @dataclass
 class GroupJudge:
-    """Evaluates the groups of one search, several at a time, and every program once."""
+    """Evaluates the groups of one search, several at a time; each program is evaluated only once."""
 
     search: SearchState
     judge: Callable[[Program], Evaluation]
-    """Evaluates one program; called from several threads."""
+    """Function that evaluates one program; it is called from several threads."""
     known: Mapping[str, Evaluation] = field(default_factory=dict)
     """Evaluations from earlier runs on this problem version."""
     pool: ThreadPoolExecutor | None = None
-    """Used by `find`; its number of threads is the number of programs run at once."""
+    """Threads in which `find` evaluates programs, one program per thread."""
     executed: int = 0
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
         """Parse the answers of a group and evaluate all its new programs in parallel.
 
-        A seed or join ticket carries its programs, so its one reply is None. Raises `SandboxError` if none of
-        the problem's starting programs can be evaluated.
+        For a prompt that contains its programs, `rollouts` is `[None]`. Raises `SandboxError` if none of the
+        problem's starting programs can be evaluated.
         """
         slots_of, new = self.read(prompt, rollouts)
         fresh, ran = await self._evaluate(new)
@@ -75,14 +75,14 @@ class GroupJudge:
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
     ) -> tuple[list[list[Answer]], dict[str, Program]]:
-        """Return the answers of a group, and those of its programs that are to be evaluated."""
+        """Return the answers of a group, and the programs still to be evaluated, by id."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
         new = (one for one in programs if self.search.evaluation(one.id) is None)
         return slots_of, {one.id: one for one in new if one.id not in self.known}
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
-        """Return a tell for each rollout of a group."""
+        """Return a `Tell` for each rollout of a group."""
         before: dict[str, Evaluation] = {}
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):
@@ -99,9 +99,9 @@ class GroupJudge:
         found: Found,
         before: Mapping[str, Evaluation],
     ) -> Tell:
-        """Return the tell of one reply; `before` has the group's new programs in earlier replies.
+        """Return the `Tell` of one reply; `before` has the evaluations of new programs in earlier replies.
 
-        A program belongs to the first reply that has it; all later occurrences are duplicates.
+        A program is new in the first reply that has it; all later occurrences are duplicates.
         """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id
@@ -138,7 +138,7 @@ class GroupJudge:
         return Tell(prompt.id, rollout, tuple(judged))
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
-        """Return the evaluations by program id, and the ids of programs run for this group."""
+        """Evaluate programs; return the evaluations by id, and the ids of programs run for this group."""
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:
@@ -153,7 +153,7 @@ class GroupJudge:
 
 
 def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
-    """Return the answers in one reply, or those of a ticket that carries its programs."""
+    """Return the answers in one reply; without a rollout, the programs that the prompt itself contains."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.programs.get(prompt.parent_id or "")

@@ -1,4 +1,4 @@
-"""Replays a stored run: rebuilds its search from the rows and checks them."""
+"""Replays a stored run: rebuilds its search from the stored rows, and checks the rows."""
 
 import json
 import sys
@@ -40,28 +40,29 @@ class RebuiltRun(NamedTuple):
     search: SearchState
     problem: Problem
     config: Config
-    """Settings of the latest part."""
+    """Settings of the latest part of the run; a change of settings begins a new part."""
     run: Run
     events: int
-    """Number of asks and tells compared."""
+    """Number of prompts and replies that were replayed."""
     is_older: bool = False
-    """True if the latest part was made by an earlier version, so that its asks cannot be recomputed."""
+    """True if an earlier version made the latest part, so that its prompts cannot be recomputed."""
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
-    """Return the search of a run before its first ask."""
+    """Return the search of a run before its first prompt."""
     settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
     return SearchState(problem, settings, made_by, run.id, search_seed(problem, run.seed), language)
 
 
 def search_seed(problem: Problem, seed: int) -> int:
-    """Return the seed of a search, which also depends on the problem, so that runs are independent."""
+    """Return the seed of a search, which depends on run seed and problem, so that searches are
+    independent."""
     return int(content_id(problem.id, str(seed)), 16)
 
 
 def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltRun:
-    """Return a stored run with its search rebuilt up to the last tell; `reads_again` as in `replay`."""
+    """Return a stored run with its search, rebuilt up to the last reply; `reads_again` is as in `replay`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
@@ -82,10 +83,10 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltR
 
 
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
-    """Return the rebuilt search and the number of asks and tells compared.
+    """Replay a run to check it; return the rebuilt search and the number of prompts and replies.
 
-    Compares all prompts and answers, and the outcome; raises `ReplayError` at the first difference. Tells
-    missing at the end of an unfinished run, and changes of tokens, log-probabilities or times, go unnoticed.
+    Compares all prompts and answers, and the outcome; raises `ReplayError` at the first difference. Replies
+    missing at the end of an unfinished run go unnoticed, as do changed tokens, log-probabilities or times.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
@@ -119,11 +120,11 @@ def replay(
     reads_again: bool = False,
     older_asks: int = 0,
 ) -> int:
-    """Apply stored asks, tells and later parts to a search; return the number of asks and tells.
+    """Apply stored prompts, replies and later `parts` to a search; return the number of prompts and replies.
 
-    Every ask is recomputed and must equal the stored one, except the first `older_asks`, made by an earlier
-    version. With `reads_again` every completion is parsed again and must give the stored candidates. Raises
-    `ReplayError` at the first difference or at a tell that does not fit.
+    Each part changes settings. Every prompt is recomputed and must equal the stored prompt, except the first
+    `older_asks`, which an earlier version made. With `reads_again`, every completion is parsed again and must
+    give the stored candidates. Raises `ReplayError` at the first difference or if a reply does not fit.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
@@ -167,16 +168,15 @@ def replay(
 
 
 def _is_older(part: RunPart) -> bool:
-    """Return whether a part has no ways to ask, or a feature that only earlier versions had."""
     search = json.loads(part.config_json).get("search", {})
     has_gone = any(search.get(key) for key in ("notes_interval", "novelty"))
     return "ways" not in search or search.get("strategy") in GONE_STRATEGIES or has_gone
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
-    """Return the expected `_READ` fields of a reply's candidates, parsed again just before it is told.
+    """Return the expected `_READ` fields of a reply's candidates, parsed again just before the reply is told.
 
-    A reason is left out if none is stored, as in earlier versions.
+    The reason is empty if none is stored, as in earlier versions.
     """
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))

@@ -50,11 +50,11 @@ def open_request(
     columns: str | None = None,
     is_run: bool = True,
 ) -> RunRequest:
-    """Return a request for a problem: a folder, an OpenEvolve project, a table or a bundled problem.
+    """Return the request for a run on a problem folder, an OpenEvolve project, a table or a bundled problem.
 
-    A `config_file` in YAML replaces the configuration of an OpenEvolve project (`none`: no configuration).
-    `allow` grants the permissions that the project asks for, with `is_run` also the servers in its own
-    configuration. `output` and `columns` (comma-separated) are for tables, as in `table_task`. Raises
+    A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty one.
+    `allow` grants the permissions that a project asks for; with `is_run`, the servers in its configuration
+    are among these. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
     `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
@@ -91,7 +91,6 @@ def open_request(
 
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:
-    """Return the stored versions of a project's problem, oldest first; an empty list without a store."""
     try:
         with Store.open(config.store.url, create=False) as store:
             return store.problem_versions((path.parent if path.is_file() else path).name)
@@ -105,7 +104,7 @@ FIXED = {
 }
 """Settings that cannot change within a run."""
 ORIGINALS = 8
-"""Maximum programs taken over from another run, all with different rewards."""
+"""Maximum number of programs taken over from another run; all of them have different rewards."""
 
 
 def next_part(
@@ -116,9 +115,9 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Change the settings of a search by `section.key`; return all settings and the new part, to be stored.
+    """Change settings of a search (`changes` by `section.key`); return all settings and the part to store.
 
-    The part is None if the search stays over with the new settings. Raises `ConfigError` for a setting
+    The part is None if the search is still over under the new settings. Raises `ConfigError` for a setting
     that cannot change within a run, or if the budget is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
@@ -144,14 +143,14 @@ def next_part(
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
-    """Return the problem with the programs taken over from another run as further starting programs."""
+    """Return the problem with the programs of the setting `run.programs` as further starting programs."""
     return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.programs)))
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return a request with the best programs of `run.origin` as starting programs, and a remark on them.
+    """Return a request with the best programs of the run `run.origin` as starting programs, and a remark.
 
-    They are evaluated on the problem of the request. Raises `ProblemError` if all of them fail.
+    The programs are evaluated on the problem of the request. Raises `ProblemError` if all of them fail.
     """
     problem, config = request.problem, request.config
     origin = find_run(store, config.run.origin or "")

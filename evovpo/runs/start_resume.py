@@ -40,7 +40,7 @@ def start(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start a new run and search until it ends; `proposer` replaces the configured one."""
+    """Start a new run and return its outcome; `proposer` replaces the configured proposer."""
     if request.config.run.origin and not request.config.run.programs:
         request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
@@ -75,14 +75,14 @@ def resume(
     changes: Mapping[str, object] | None = None,
     allow: Sequence[str] = (),
 ) -> Outcome:
-    """Resume a run after its last stored tell; for a finished run return its outcome.
+    """Resume a run after its last stored reply, search until it ends, and return the outcome.
 
-    Problem and settings come from the store; the search is rebuilt from the rows. `allow` grants the
-    permissions that a run of another user asks for (docs/security.md); `executor` replaces
-    `sandbox.executor`. `changes` of settings (by `section.key`) begin a new part, also of a finished run.
-    Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a permission that is not granted,
-    `ProblemError` if a scorer is missing or has changed, and `RunHeldError` if another process on this
-    machine searches the run.
+    Problem and settings come from the store; the search is rebuilt from the stored rows. `allow` grants the
+    permissions that a run of another user asks for (docs/security.md). `executor` replaces
+    `sandbox.executor`. `changes` of settings (by `section.key`) begin a new part; without changes, a finished
+    run stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a permission
+    that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError` if another
+    process on this machine searches the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store)
@@ -124,7 +124,7 @@ def start_or_resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start the run with the id of the request, or resume it if it is stored already."""
+    """Start the run `request.run_id`, or resume the run if it is stored already."""
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)
@@ -132,14 +132,14 @@ def start_or_resume(
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
-    """Lock a run, unless its store is in memory and thus has only one process."""
+    """Lock a run. A store in memory needs no lock, because only one process can use the store."""
     if store.file is None and store.name.startswith("sqlite"):
         return contextlib.nullcontext()
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
 def _checked(problem: Problem, config: Config) -> Problem:
-    """Return the problem, loaded from its folder if it has a scorer. Raises `ProblemError` if it changed."""
+    """Return the problem, reloaded if it has a scorer. Raises `ProblemError` if its folder changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None:
@@ -202,7 +202,6 @@ def _drive(
 def _outcome(
     store: Store, run_id: str, judge: Judge, seconds: float, stopped: str, status: RunStatus
 ) -> Outcome:
-    """Return the outcome of a stored run, after running its best program on the held-out rows."""
     view = stored_run(store, run_id)
     view = replace(view, run=replace(view.run, status=status))
     heldout = () if view.best is None else judge.evaluate_heldout(view.best)
@@ -216,7 +215,7 @@ async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Lock a run for this process against others on this machine; `store` is the store's name.
+    """Lock a run, so that no other process on this machine searches it; `store` is the store's name.
 
     Raises `RunHeldError` if another process of this user has the lock.
     """

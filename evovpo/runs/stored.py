@@ -27,7 +27,7 @@ from evovpo.types import (
 
 
 class Outcome(NamedTuple):
-    """Outcome of a run; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
+    """The outcome of a run; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
 
     run: str
     solved: bool
@@ -35,25 +35,25 @@ class Outcome(NamedTuple):
     best_mean_reward: float
     """Mean reward of the program `best_mean_program_id`, which may differ from `program`."""
     train_passed: int
-    """Rows or objectives passed by the program with the best mean reward, out of `train_total`."""
+    """Number of training rows (or objectives) that the program with the best mean reward passes."""
     train_total: int
     heldout_passed: int
     heldout_total: int
     evaluations: int
-    """Candidates proposed in the whole run."""
+    """Number of candidates proposed in the whole run."""
     executed: int
-    """Programs run in the sandbox, including starting programs."""
+    """Number of programs run in the sandbox, including starting programs."""
     joins: int
     seconds: float
     """Wall-clock seconds of the run in this process."""
     program: str
-    """Source of the best program, by `combined_score` if there is one, else by mean reward."""
+    """Source of the best program by `combined_score` or, if there is no such score, by mean reward."""
     stopped: str = ""
-    """Why an unsolved run ended before its budget was used, or empty."""
+    """Why an unsolved run ended before its budget was used; empty if it did not."""
     trust: str = str(Trust.HIGH)
     """`high`, or `low` if candidate and evaluator shared a process."""
     score: float | None = None
-    """Score of `program`, the highest of the run; None if programs are ranked by mean reward."""
+    """Score of `program`, the highest score of the run; None if programs are ranked by mean reward."""
     score_name: str = ""
     program_id: str = ""
     program_mean_reward: float = 0.0
@@ -74,7 +74,7 @@ class Outcome(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program also passes every held-out row; `None` without such rows."""
+        """True if the best program also passes every held-out row; None if there are no held-out rows."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
@@ -95,23 +95,23 @@ class RowResult(NamedTuple):
     output: Json
     """Expected output."""
     got: Json
-    """The program's output; None also if it was too long to keep."""
+    """The program's output; None if there is none, or if it was too long to store."""
     passed: bool
 
 
 class Ancestor(NamedTuple):
-    """One program in the lineage of another."""
+    """One row of a lineage: a program or one of its ancestors."""
 
     program: Program
     origin: str
-    """`seed`, `root`, `mutate` (also for repairs), `crossover`, `join`, `shorten`, `other run`, or `shown` (a
-    program of this run that was only an inspiration)."""
+    """How the program was made: `seed`, `root`, `mutate` (also for repairs), `crossover`, `join`, `shorten`,
+    `other run`, or `shown` (a program of this run that was only an inspiration)."""
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
-    """Objectives with full reward."""
+    """Number of objectives with full reward."""
     score: float | None = None
-    """None unless programs are ranked by a single score."""
+    """Score of the program; None if programs are not ranked by a single score."""
     idea: str = ""
     """The model's description of the change, in one line."""
 
@@ -124,11 +124,11 @@ class RunView:
     problem: Problem
     summary: RunSummary
     best: Program | None
-    """By `combined_score` if the evaluator returns one, else by mean reward."""
+    """The best program by `combined_score` if the evaluator returns one, else by mean reward."""
     evaluation: Evaluation | None
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
-    """Raw metrics of each program in order; empty if the evaluator returns none."""
+    """Raw metrics of all programs, in order; empty if the evaluator returns no metrics."""
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
@@ -183,7 +183,7 @@ def read_run(store: Store, run_id: str) -> RunView:
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
     """Return the problem and settings with which the programs of a stored run may run in the sandbox.
 
-    A run that this user did not start gets default settings, and limits capped at the default ones.
+    If this user did not start the run, the settings are the defaults, and limits are at most the defaults.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -194,7 +194,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return the raw metrics of each program of a run, in order, if its evaluator returns any."""
+    """Return the raw metrics of all programs of a run, in order; empty if `problem` has no evaluator."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 
@@ -225,7 +225,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[RowResult, ...]:
-    """Run a program on the held-out rows and return the results; empty without such rows."""
+    """Run a program on the held-out rows and return the results; empty if no row is held out."""
     if not problem.heldout:
         return ()
     unseen = unseen_rows(problem)

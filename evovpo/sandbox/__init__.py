@@ -1,7 +1,7 @@
 """Runs untrusted programs under limits, on this machine, without root or containers (docs/sandbox.md).
 
-`Sandbox`: a fork-server per core forks one child per candidate, which gets inputs and returns JSON; expected
-answers and scorer stay outside. `WholeSandbox` runs an evaluator and the candidate it imports in one process,
+`Sandbox` forks a child process for each candidate. The child gets only inputs and returns JSON; expected
+answers and the scorer stay outside. `WholeSandbox` runs an evaluator and its candidate in one process,
 `ProxySandbox` in two processes. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 

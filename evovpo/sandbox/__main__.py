@@ -14,7 +14,7 @@ from evovpo.sandbox.selftest import attack_run
 from evovpo.types import Json
 
 LEVELS = [level for level in Level if level is not Level.NONE]
-"""Levels at which the attacks must fail; without isolation they would succeed."""
+"""The levels with isolation, at which every attack must fail."""
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
 """Runs evaluators that import their candidate, in one sandboxed process or in two.
 
-In one process the candidate can forge the evaluator's result, so such evaluations have low trust. With two,
-the evaluator imports a stub with functions of the same names, and calls pass JSON and numeric arrays; this
-does not work for evaluators that read the program's text, start it themselves, or use its classes.
+In one process, the candidate can forge the evaluator's result, so the result has low trust. With two
+processes, the evaluator imports a stub whose functions pass JSON and numeric arrays to the candidate and
+back. A stub is not enough if the evaluator reads the program's text, starts the program or uses its classes.
 """
 
 import ast
@@ -27,14 +27,14 @@ from evovpo.types import Limits, Status
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
 """Readable paths, in addition to `SYSTEM_PATHS`, that programs started by an evaluator need."""
 SYSTEM_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/sys/devices/system/cpu")
-"""Files that libraries read to choose a number of threads. All of `/proc` would expose other processes."""
+"""Files from which libraries choose a number of threads. The rest of `/proc` would show other processes."""
 WRITABLE_MB = 64
-"""Maximum size of the private folder, in MiB, unless the problem sets a smaller one."""
+"""Maximum size of the private folder, in MiB. A problem can set a smaller limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeJob:
-    """One evaluation: the candidate's files and the functions to call."""
+    """An evaluation to run: the candidate's files, and the evaluator with its functions to call."""
 
     files: Mapping[str, str]
     """Relative path (with `/`) -> text, written into the private folder."""
@@ -43,28 +43,28 @@ class WholeJob:
     evaluator: str
     """Name of the evaluator's file in the sandbox's folder."""
     functions: tuple[str, ...] = ("evaluate",)
-    """Stages, called in order until one after stage 1 is not defined; if empty, the evaluator is only
-    loaded."""
+    """Functions of the evaluator, one per stage, called in order until one is not defined; the first must be
+    defined. If empty, the evaluator is only loaded."""
     thresholds: tuple[float, ...] = ()
-    """Stage i + 1 runs if the metrics up to stage i score `thresholds[i]` or more."""
+    """Stage i + 1 runs if the score of the metrics of stages 1 to i is at least `thresholds[i - 1]`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of `evaluate`, in addition to the program path; stages get none."""
+    """Keyword arguments of `evaluate`, besides the program path. Functions of other names get none."""
 
 
 class WholeSandbox(Pool[EvaluatorServer]):
-    """Runs evaluators that import their candidate; a context manager, thread-safe.
+    """A sandbox for evaluators that import their candidate. It is a context manager and thread-safe.
 
-    The evaluator is imported once, and each evaluation is a fork of that process (`forkserver.zygote`) with a
-    private folder, which is its working directory and home and contains a copy of the evaluator's folder. It
-    may write there and start threads and processes within the limits; it has no network and reads only
-    Python, system libraries and the evaluator's folder (`folder`). `openings` grant more than that;
-    `preload` are modules preloaded for candidates in processes of their own (`ProxySandbox`).
+    A process imports the evaluator once and forks for each evaluation (`forkserver.zygote`). The working
+    directory of an evaluation is a private folder with a copy of `folder`, the evaluator's folder. The
+    evaluation may write there, and start threads and processes within the limits. It has no network, and
+    reads only Python, system libraries and `folder`. `openings` are further permissions. `preload` are
+    modules preloaded for candidates in processes of their own (`ProxySandbox`).
 
-    Raises `SandboxError` if the machine does not support the level, or the folder is hidden.
+    Raises `SandboxError` if the machine does not support the level, or if the folder is hidden.
     """
 
     _has_candidates = False
-    """True if candidates have processes of their own, which get no permissions."""
+    """True if candidates run in processes of their own, to which `openings` do not apply."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks for the user on how the started evaluators are run."""
+        """Remarks for the user, for example that each evaluation has to import the evaluator anew."""
         reason = next((worker.reason for worker in self.workers if worker.reason), "")
         cold = f"the evaluator is imported anew for every evaluation, which is slower: importing it {reason}"
         large = (
@@ -112,8 +112,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return the evaluator's result for a candidate.
 
-        With status `error`, `detail` has the exception and the end of its traceback. Raises `ConfigError` for
-        an invalid job, and `SandboxError` if the sandbox is closed or does not start.
+        For status `error`, `detail` contains the exception and the end of its traceback. Raises `ConfigError`
+        for an invalid job, and `SandboxError` if the sandbox is closed or does not start.
         """
         check_job(job, self._folder)
         return self.try_free(lambda server: self._attempt(server, job, limits, None), self._failure)
@@ -121,7 +121,6 @@ class WholeSandbox(Pool[EvaluatorServer]):
     def _attempt(
         self, server: EvaluatorServer, job: WholeJob, limits: Limits, calls: socket.socket | None
     ) -> WholeResult:
-        """Return the result of one attempt; `calls` is connected to a candidate in another process."""
         limits = replace(limits, disk_mb=min(limits.disk_mb, WRITABLE_MB))
         try:
             found, written, log = server.evaluate(asdict(job), limits, calls)
@@ -140,9 +139,10 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
 
 def whole_level(minimum: Level, wanted: Level | None) -> Level:
-    """Return the level for evaluators that import candidates; raises `SandboxError`.
+    """Return the isolation level for evaluators that import candidates.
 
-    Without Landlock it is `none`: seccomp cannot restrict which files an evaluator opens.
+    Without Landlock, only `none` is possible, because seccomp cannot restrict which files an evaluator opens.
+    Raises `SandboxError` if no possible level fits `minimum` and `wanted`.
     """
     level = choose_level(probe(), minimum, wanted)
     if level.has_landlock or level is Level.NONE:
@@ -157,7 +157,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` unless the job's files stay inside their folder and its evaluator exists."""
+    """Raise `ConfigError` if a file is outside the candidate's folder, or entry or evaluator is missing."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:
@@ -169,15 +169,15 @@ def check_job(job: WholeJob, folder: Path) -> None:
 
 
 class ProxySandbox(WholeSandbox):
-    """As `WholeSandbox`, with the candidate in a separate process as in `Sandbox`: high trust."""
+    """A `WholeSandbox` that runs the candidate in a separate process, so that results have high trust."""
 
     _has_candidates = True
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
         """Return the evaluator's result for a candidate, even if the candidate ended early.
 
-        If the evaluator raised an exception, the status is the candidate's if that failed, else `error`.
-        Raises as `WholeSandbox.run`, and `ConfigError` unless the program is a single file.
+        If evaluator and candidate both fail, the result has the status of the candidate. Raises the errors of
+        `WholeSandbox.run`, and `ConfigError` for a program of several files.
         """
         check_job(job, self._folder)
         if len(job.files) != 1 or not job.entry:

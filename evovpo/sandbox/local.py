@@ -1,4 +1,4 @@
-"""The sandbox of this machine: a pool of fork-servers, shared by threads."""
+"""The sandbox of this machine: a pool of fork-servers, which fork a child per program. Thread-safe."""
 
 import os
 import queue
@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """A pool of servers, each with one task at a time; retries on `sandbox_error`; thread-safe."""
+    """A thread-safe pool of servers with one task each. Tasks that end in `sandbox_error` are retried."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
@@ -35,9 +35,9 @@ class Pool(Generic[W]):
         self._closing = threading.Lock()
 
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
-        """Return the result of `attempt` on a free worker; retried while the status is `sandbox_error`.
+        """Return the result of `attempt` on a free worker, with retries while the status is `sandbox_error`.
 
-        If a worker cannot start, raises `SandboxError` if no worker ever started, else returns a `failure`.
+        If the worker cannot start, `failure` makes the result; raises `SandboxError` if none ever started.
         """
         worker = self._free.get()
         try:
@@ -77,12 +77,12 @@ class Pool(Generic[W]):
 
 
 class Sandbox(Pool[ForkServer]):
-    """Runs untrusted programs, each on the next free fork-server.
+    """A pool of fork-servers that run untrusted programs.
 
-    Up to `workers` programs run at a time (None: one per usable core), at exactly `level` or at the strongest
-    available. The modules in `preload` are imported in advance; `hidden` paths below the Python installation
-    are not readable. Raises `SandboxError` if the level is not supported here or is below
-    `minimum_level`.
+    At most `workers` programs run at the same time, by default one per usable core. The default `level` is
+    the strongest available. The modules in `preload` are imported in advance. The paths in `hidden` are not
+    readable, even inside the Python installation. Raises `SandboxError` if the level is not supported here or
+    is below `minimum_level`.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Sandbox(Pool[ForkServer]):
         limits: Limits = Limits(),  # noqa: B008  # frozen
         per_case: bool = False,
     ) -> Result:
-        """Call function `entry` of the program `code` with each argument list in `cases`.
+        """Call function `entry` of the program `code` with each argument list in `cases`; return the result.
 
-        All cases run in one process, in order. An exception ends the run with status `error`; with `per_case`
-        an ordinary exception, or an output that is not valid JSON, fails only its own case. Arguments and
-        outputs are JSON: tuples and numpy arrays are returned as lists, and numbers are finite.
+        All cases run in one process, in order. An exception ends the run with status `error`. With
+        `per_case`, an ordinary exception or an output that is not valid JSON fails only its own case. Inputs
+        and outputs are JSON: tuples and numpy arrays are returned as lists, and numbers must be finite.
 
-        Raises `SandboxError` if no fork-server starts, `ConfigError` for threads or processes in `limits`.
+        Raises `SandboxError` if no fork-server starts, `ConfigError` if `limits` allow threads or processes.
         """
         for name in ("threads", "processes"):
             if getattr(limits, name):

@@ -17,7 +17,7 @@ _NETWORK_FILES = (
 )
 """Files needed to resolve host names and verify certificates."""
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
-"""Glob patterns below `/dev`."""
+"""Glob patterns of GPU devices below `/dev`."""
 
 
 _PROGRAM = re.compile(
@@ -46,7 +46,7 @@ class Openings:
 
     @property
     def has_network(self) -> bool:
-        """True if sockets can reach other machines, and services of this machine."""
+        """True if the evaluator may use the network, including services of this machine."""
         return "network" in self.words
 
     @property
@@ -56,7 +56,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return the program, file or network that an error text reports missing, with a fix; else nothing."""
+    """Return advice if an error text reports a missing program, file or network; else an empty text."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:
@@ -79,9 +79,10 @@ def split_words(text: str) -> list[str]:
 
 
 def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.allow") -> Openings:
-    """Parse `words` such as `env=NAME`, `read=PATH`, `network`; relative paths start from `folder`.
+    """Return the permissions that `words` such as `env=NAME`, `read=PATH` or `network` grant.
 
-    Raises `ConfigError`, which names their `place`, for an unknown word or a missing path or variable.
+    Relative paths start from `folder`. Raises `ConfigError`, whose message begins with `place`, for an
+    unknown word or a missing path or variable.
     """
     kept = tuple(dict.fromkeys(words))
     found: dict[str, list[str]] = {kind: [] for kind in _KINDS}

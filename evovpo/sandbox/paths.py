@@ -35,7 +35,7 @@ def _without_dots(file: str) -> str:
 
 
 def python_paths() -> list[str]:
-    """Return the folders of the running Python, virtual environment and base installation."""
+    """Return the folders of the running Python: its virtual environment and its base installation."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     named = [path for path in prefixes if ".." not in Path(path).parts]
     return list(dict.fromkeys([*named, *map(os.path.realpath, prefixes)]))
@@ -60,10 +60,10 @@ def library_paths(modules: Iterable[str]) -> list[str]:
 
 
 def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return (path, names only) rules that allow everything below `roots` except `hidden`.
+    """Return rules (path, names only) that allow reading everything below `roots` except `hidden`.
 
-    Landlock cannot exclude a path inside an allowed folder, so a folder that contains a hidden path becomes a
-    names-only rule and one rule for each other entry.
+    Landlock cannot exclude a path inside an allowed folder. A folder that contains a hidden path therefore
+    gets a rule to list its names, and each of its other entries gets a rule of its own.
     """
     real_hidden = {os.path.realpath(path) for path in hidden}
     rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
@@ -88,12 +88,12 @@ def _without(root: str, hidden: set[str]) -> Sequence[tuple[str, bool]]:
 
 
 COPIED_FILES, COPIED_BYTES = 200, 8 << 20
-"""Maximum size of a project that is copied for an evaluation."""
+"""Maximum numbers of files and bytes of a project that is copied for an evaluation."""
 _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return (name, path, is_link) for each entry of a private copy; true if a full copy is too large."""
+    """Return the entries (name, path, is_link) of a copy, and true if all are links because of size."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

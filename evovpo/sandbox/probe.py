@@ -1,4 +1,4 @@
-"""Tests which isolation this machine supports, because version numbers are misleading."""
+"""Tests which isolation this machine supports, because the kernel's version does not show it reliably."""
 
 import functools
 import itertools
@@ -20,7 +20,7 @@ class Level(StrEnum):
     NONE = "none"
     """A separate process with resource limits only: it can do whatever its user can."""
     SECCOMP = "seccomp"
-    """No writing, no network, no processes, and no opening of files: only preloaded modules."""
+    """No writing, no network, no processes, and no opening of files, so only preloaded modules work."""
     LANDLOCK_SECCOMP = "landlock+seccomp"
     """No writing, no network, no processes; reading only from the Python installation."""
     BWRAP_LANDLOCK_SECCOMP = "bwrap+landlock+seccomp"
@@ -42,9 +42,9 @@ class IsolationSupport:
     """The isolation that this machine supports."""
 
     landlock_abi: int
-    """0 if the kernel has no Landlock."""
+    """ABI version of Landlock; 0 if the kernel has no Landlock."""
     seccomp: bool
-    """True if the kernel supports filters and there is one for this processor."""
+    """True if the kernel supports seccomp filters and evovpo has filters for this processor."""
     bwrap_refusal: str
     """Reason that bubblewrap cannot be used; empty if it can."""
 
@@ -55,7 +55,7 @@ class IsolationSupport:
         return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 
     def describe(self) -> str:
-        """Return the findings as one line for an error message."""
+        """Return a one-line description for error messages."""
         return (
             f"{platform.system()} {platform.release()} on {platform.machine()}; "
             f"Landlock {f'ABI {self.landlock_abi}' if self.landlock_abi else 'not available'}; "
@@ -66,7 +66,7 @@ class IsolationSupport:
 
 @functools.cache
 def probe() -> IsolationSupport:
-    """Return the isolation of this machine, probed once per process. Raises `SandboxError` if not Linux."""
+    """Return the isolation that this machine supports, cached. Raises `SandboxError` if this is not Linux."""
     if sys.platform != "linux":
         raise SandboxError(
             f"programs run on Linux only, this is {sys.platform}; use a Linux machine, a container or WSL2"
@@ -80,7 +80,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return the strongest available level, or `wanted`; raises `SandboxError` if that is too weak."""
+    """Return `wanted` or the strongest level. Raises `SandboxError` if the level is too weak or missing."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

@@ -1,4 +1,4 @@
-"""Makes a result of the kernel's report (trusted) and a process's output (untrusted, strictly parsed)."""
+"""Builds a result from the kernel's report, which is trusted, and the output of a process, which is not."""
 
 import errno
 import os
@@ -22,13 +22,13 @@ class ProcessOutput(NamedTuple):
     raised: tuple[Status, str] | None = None
     """Status and text of the exception that ended the process."""
     fault: str = ""
-    """Reason that the rest of the output is invalid, or empty."""
+    """Reason that the output is invalid, or empty."""
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
-    """Parse the result lines of a candidate.
+    """Return what the result lines of a candidate contain.
 
-    With `per_case` an invalid output is an error of its case, otherwise a fault of the whole run.
+    With `per_case`, an invalid output is an error of its case; otherwise it is a fault of the whole run.
     """
     outputs: list[Json] = [None] * cases
     errors: list[str | None] = [None] * cases
@@ -58,7 +58,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
 
 
 def read_line(written: bytes) -> ProcessOutput:
-    """Parse the single result line of an evaluation, with artifacts truncated to their limits."""
+    """Return what the result line of an evaluation contains; artifacts are truncated to their limits."""
     try:
         line, impurity = read_object(written)
         if impurity:
@@ -114,10 +114,10 @@ class _Ending:
     detail: str = ""
     """Reason for a status other than `ok`."""
     log: str = ""
-    """Start of standard output and error."""
+    """Standard output and standard error, truncated."""
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
-    """CPU time of all its processes; for an evaluation, including the start of Python."""
+    """CPU time of all processes of the run; for an evaluation, this includes the start of Python."""
     isolation: str = ""
     """The `Level` of the run."""
 
@@ -130,7 +130,7 @@ class Result(_Ending):
     """One value for each case; None if there is no output."""
     _: KW_ONLY
     errors: list[str | None] = field(default_factory=list)
-    """Error text of each case, None without an error; only `per_case` runs have error texts."""
+    """Error text of each case, or None. Only `per_case` runs have error texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,27 +138,27 @@ class WholeResult(_Ending):
     """Result of an evaluation."""
 
     metrics: tuple[tuple[str, Json], ...] = ()
-    """Metrics in the evaluator's order, non-finite numbers as text. If a stage failed, the metrics of the
-    completed stages."""
+    """Metrics in the evaluator's order; non-finite numbers are text. If a stage failed, only the metrics of
+    completed stages are included."""
     artifacts: tuple[tuple[str, str], ...] = ()
     stopped: int = 0
     """Number of the stage, from 1, whose threshold was not reached; 0 if all stages ran."""
 
 
 class ChildReport(NamedTuple):
-    """The report of the fork-server on a child, or of the watcher on an evaluation; trusted."""
+    """A trusted report: by the fork-server on a child, or by the watcher on an evaluation."""
 
     status: int
     is_ready: bool
     """True if the process completed its lock-down before running untrusted code."""
     ended_for: str
-    """Reason it was killed: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`; empty if it was not."""
+    """Why the run was killed: `wall`, `tasks`, `memory`, `disk`, `log`, `supervisor`; empty if not killed."""
     wall_ms: float
     cpu_ms: float
     child_cpu_ms: float
-    """CPU time of that process alone, to which the CPU limit applies."""
+    """CPU time of the child process alone, to which the CPU limit applies."""
     is_over: bool = True
-    """True if none of its processes is left."""
+    """True if no process of the run is left."""
 
 
 def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
@@ -170,7 +170,7 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 def judge(
     report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
-    """Return the result of a run. `written` is at most one byte longer than the limit on results."""
+    """Return the result of a run. `written` is its output, cut one byte after the limit on results."""
     # A killed process may have stopped in the middle of a line.
     whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
     said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)
@@ -178,7 +178,7 @@ def judge(
 
 
 def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level) -> Result:
-    """Return the result of a program that answered calls; it has not failed if it was ended on request."""
+    """Return the result of a program that answered calls. Being killed by the fork-server is no failure."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
     return Result(**_ending(report, ProcessOutput({"outputs": []}, is_done=True), b"", log, limits, level))
@@ -218,7 +218,7 @@ def _ending(
 def _verdict(
     report: ChildReport, said: ProcessOutput, is_too_long: bool, limits: Limits
 ) -> tuple[Status, str]:
-    """Return status and detail: facts from the kernel take precedence over the process's own output."""
+    """Return status and detail. Facts from the kernel take precedence over the output of the process."""
     most = limits.processes + limits.threads
     ended = {
         "wall": (Status.TIMEOUT, f"wall-clock limit of {limits.wall_seconds:g} s"),

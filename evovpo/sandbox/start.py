@@ -1,4 +1,4 @@
-"""Starts processes of the sandbox: environment, memory files, bubblewrap namespaces."""
+"""What processes of the sandbox start with: environment, memory files, bubblewrap namespaces."""
 
 import contextlib
 import functools
@@ -49,8 +49,8 @@ ROOT_CAPABILITIES = tuple(
     f"CAP_{name}"
     for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE")
 )
-"""Capabilities kept by root in the namespaces to become another user, kill and measure that user's processes
-and remove its files."""
+"""Capabilities that root keeps in the namespaces: to become another user, to kill and measure that user's
+processes, and to remove that user's files."""
 
 
 def bwrap_command(
@@ -60,12 +60,12 @@ def bwrap_command(
     has_network: bool = False,
     writable: Iterable[str] = (),
 ) -> list[str]:
-    """Return the start of a command line that runs the rest in separate namespaces.
+    """Return a command prefix that runs the command after it in separate namespaces.
 
-    They contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, `readable` and `writable`, with
-    `writable_mb` an empty `/tmp` and `/dev/shm` of that size, and with `has_network` the machine's network.
-    With `is_user_changed`, for root only, there is no user namespace. `--die-with-parent` is not used:
-    it acts when the starting *thread* ends; the fork-server ends when its control socket is closed.
+    The namespaces contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, and the paths
+    `readable` and `writable`. `writable_mb` adds an empty `/tmp` and `/dev/shm` of that size. `has_network`
+    adds the machine's network. `is_user_changed`, for root only, leaves out the user namespace.
+    `--die-with-parent` is not used because it acts when the starting *thread* ends.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:
@@ -110,5 +110,5 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
 
 @functools.cache
 def can_change_user() -> bool:
-    """True for root if it can stay root inside namespaces; tried once per process."""
+    """True if this process is root and can stay root inside namespaces; tried once per process."""
     return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

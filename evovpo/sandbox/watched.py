@@ -1,4 +1,4 @@
-"""The supervisor's side of a watcher: starts it, sends evaluations to it, ends it."""
+"""Starts a watcher process (`forkserver.watcher`), sends evaluations to it, and ends it."""
 
 import contextlib
 import fcntl
@@ -29,25 +29,25 @@ WORK_IN_NAMESPACES = "/tmp/evaluation"
 WORK_PREFIX = "evovpo-evaluation-"
 """Prefix of a private folder's name outside namespaces."""
 FIRST_PRIVATE_USER = 2_000_000_000
-"""Root's evaluations run as users with ids from here on, a different one for each watcher."""
+"""Lowest user id for evaluations that root starts. Each watcher gets a random user id from here on."""
 TASK_SLACK = 64
-"""Added to the user's current number of tasks, as the limit counts all tasks and more may start."""
+"""Added to the user's current number of tasks, because the limit counts them too and more may start."""
 
 
 class Surroundings(NamedTuple):
-    """Environment of a sandbox's evaluators."""
+    """The environment in which the evaluators of one sandbox run."""
 
     level: Level
     folder: Path
     rules: Sequence[tuple[str, bool]]
     """Readable paths: (path, names only)."""
     copied: Sequence[tuple[str, str, bool]]
-    """Project files in the private folder: (name there, path, is a link)."""
+    """Project files to put into the private folder: (name there, source path, true for a link)."""
     openings: Openings
 
 
 class EvaluatorServer(Server):
-    """One watcher: starts at the first evaluation, and restarts for another evaluator or other limits."""
+    """A watcher that starts at the first evaluation, and again when the evaluator or the limits change."""
 
     def __init__(self, surroundings: Surroundings, candidates: WorkerSettings) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class EvaluatorServer(Server):
         self.work = ""
         """The private folder; empty before the start."""
         self.reason = ""
-        """Reason that every evaluation imports the evaluator anew; empty if none does."""
+        """Reason that every evaluation imports the evaluator anew; empty if one import is enough."""
 
     def stop(self) -> None:
         """End watcher and fork-server if they run."""
@@ -73,9 +73,9 @@ class EvaluatorServer(Server):
     def evaluate(
         self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
-        """Return the watcher's report (or the reason that it is missing), the result and the log.
+        """Return report, result and log of an evaluation. If the report is missing, return the reason.
 
-        `calls` is connected to a candidate in another process. Raises `SandboxError` if no watcher starts.
+        `calls` is a socket to a candidate's own process. Raises `SandboxError` if no watcher starts.
         """
         wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:
@@ -100,7 +100,7 @@ class EvaluatorServer(Server):
         return report or "the watcher ended or does not answer", written, printed
 
     def _other_tasks(self) -> int:
-        """Return the number of tasks outside the evaluation that the limit on processes counts."""
+        """Return how many tasks outside the evaluation count towards the limit on processes."""
         return 2 if self._is_alone or os.geteuid() == 0 else _tasks_of_user() + TASK_SLACK
 
     def _start(self, evaluator: str, is_file: bool, limits: Limits) -> None:
@@ -190,7 +190,7 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder against removal by other processes. Raises `OSError` if it is locked or gone."""
+    """Lock a folder against removal by other processes. Raises `OSError` if the folder is locked or gone."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""The supervisor's side of a fork-server: starts it, sends programs to it one at a time, ends it."""
+"""Starts a fork-server (`forkserver.server`), sends it one program at a time, and ends it."""
 
 import contextlib
 import json
@@ -62,7 +62,7 @@ class Server:
 
     @property
     def pid(self) -> int | None:
-        """Process id of bubblewrap or of the server itself; None while stopped."""
+        """Process id of the server, or of the bubblewrap process around it; None while stopped."""
         return self._process.pid if self._process else None
 
     def cpu_seconds(self) -> float:
@@ -83,11 +83,11 @@ class Server:
         environment: Mapping[str, str] = ENVIRONMENT,
         seconds: float = START_SECONDS,
     ) -> dict[str, Any]:
-        """Start a `server` or `watcher` with the running Python, in its own session; return its message.
+        """Start a process with the role `server` or `watcher`, and return its first message.
 
-        It inherits only the memory files (the log is its standard error) and its end of the socket.
-        `around` is a command prefix that isolates the process. The resources in `_opened` are closed with the
-        process. Raises `SandboxError` about `what` if it does not start within `seconds`.
+        The process inherits only the memory files (the log is its standard error) and one end of a socket.
+        `around` is a command prefix that isolates the process. When the process ends, the resources in
+        `_opened` are closed. Raises `SandboxError` if `what` does not start within `seconds`.
         """
         python = paths.python_executable()
         with contextlib.ExitStack() as opened:
@@ -148,7 +148,7 @@ class Server:
         self._process = None
 
     def _rewind(self, payload: bytes) -> None:
-        """Empty the memory files, so that nothing passes to the next program, and write the payload."""
+        """Empty the memory files, so that nothing reaches the next program, and write the payload."""
         for descriptor in self._descriptors:
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
@@ -157,7 +157,7 @@ class Server:
             written += os.pwrite(self._descriptors[0], payload[written:], written)
 
     def _ask(self, request: bytes, seconds: float, descriptors: Sequence[int] = ()) -> bytes:
-        """Return the server's answer; empty if it died or timed out."""
+        """Send a request and return the server's answer; empty if the server died or timed out."""
         self._control.settimeout(seconds)
         try:
             if descriptors:
@@ -169,7 +169,6 @@ class Server:
         return self._receive(seconds)
 
     def _receive(self, seconds: float) -> bytes:
-        """Return the server's next message; empty if it died or timed out."""
         self._control.settimeout(seconds)
         try:
             return self._control.recv(MESSAGE_BYTES)
@@ -178,7 +177,7 @@ class Server:
 
 
 class ForkServer(Server):
-    """One fork-server: starts with the first program, and restarts after it died. Not thread-safe."""
+    """A fork-server that starts with the first program and restarts after it died. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__()
@@ -202,7 +201,7 @@ class ForkServer(Server):
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
-        """Start the program `code` to answer calls on a socket; raises `SandboxError` if that fails."""
+        """Start the program `code`, which answers calls on a socket. Raises `SandboxError` if that fails."""
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
@@ -212,7 +211,7 @@ class ForkServer(Server):
             raise SandboxError(f"the fork-server died: {error}") from error
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
-        """End the program that answers calls and return its result: `ok` if only this request ended it."""
+        """End the program that answers calls, and return its result: `ok` unless the program failed."""
         # A process that ends closes its files before its parent can collect its status.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)

@@ -1,1 +1,1 @@
-"""The search: what to ask next and which programs to keep. No I/O, no clock."""
+"""The search, which makes prompts and decides which programs to keep. It has no I/O and no clock."""

@@ -1,9 +1,9 @@
-"""Joins two programs without a model: the joined program chooses between them by a condition on its inputs.
+"""Joins two programs without a model: a condition on the inputs chooses which of the two programs runs.
 
-Two programs that pass complementary rows are joined under a condition that separates these rows. The rows
-passed by a join are known without running it, so only joins that pass more rows than either side are
-proposed. A join can memorise, because with few rows some condition always fits. Against this, sides with at
-least two rows each come first, short programs come first, and reports always show held-out rows.
+Two programs that pass complementary rows are joined by a condition that separates these rows. The rows that a
+join passes are known without running it; only joins that pass more rows than each of their programs are
+proposed. A join can memorise, because with few rows some condition always fits. Therefore joins with two rows
+or more on each side come first, then short joins, and reports always show held-out rows.
 """
 
 import heapq
@@ -18,28 +18,28 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Maximum number of members tried as partners of a new program: nearly the whole front."""
+"""Maximum number of programs that a new program is joined with: nearly the whole front."""
 _PROPOSED = 8
-"""Maximum joins in one ticket."""
+"""Maximum number of joins proposed at once."""
 _SHARE = 0.1
 """Maximum share of the budget for joins."""
 _LONE_ROWS_AFTER = 0.5
-"""Share of the budget after which a join may single out one row."""
+"""Share of the budget after which joins with a single row on one side may be proposed."""
 _WAITING = 256
 """Maximum number of waiting joins; if there are more, the worst are forgotten."""
 
 
 class JoinLanguage(NamedTuple):
-    """Functions and conditions to join the programs of one by-example problem."""
+    """Functions and conditions for joining the programs of one by-example problem."""
 
     conditions: tuple[str, ...]
-    """C tests on the inputs."""
+    """C conditions on the inputs, as source text."""
     holds_C_N: npt.NDArray[np.float64]
-    """1 where a condition holds for a training row, else 0."""
+    """Shape (C, N): 1 if a condition holds for a training row, else 0."""
     join: Callable[[str, str, str], Program | None]
-    """(source, condition, source of the other side) -> the joined program, or None if impossible."""
+    """Maps source, condition and source for the other rows to the joined program; None if impossible."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
-    """Source -> shorter programs, each made by replacing a part by a part of that part."""
+    """Maps a source to shorter programs; in each, a part is replaced by a smaller piece of this part."""
 
 
 class Join(NamedTuple):
@@ -47,11 +47,11 @@ class Join(NamedTuple):
 
     program: Program
     parents: tuple[Parent, Parent]
-    """The program used where the condition holds, then the other."""
+    """The program used if the condition holds, then the program used if not."""
     passed: int
-    """Training rows passed, known without running it."""
+    """Number of training rows that the join passes, known without running it."""
     smaller_side: int
-    """Training rows on the side with fewer rows."""
+    """Number of training rows on the side of the condition that has fewer rows."""
 
 
 def find_joins(
@@ -59,8 +59,8 @@ def find_joins(
 ) -> list[Join]:
     """Return up to `limit` joins of `new` with `others`, best first.
 
-    Each passes more rows than either side, and more than `above` rows. Order: more rows passed, at least two
-    rows on the smaller side, shorter source.
+    Each join passes more than `above` rows, and more than each of its programs. Joins that pass more rows
+    come first, then joins with at least two rows on the smaller side, then shorter joins.
     """
     if not others:
         return []
@@ -110,7 +110,7 @@ class Joins:
         self._given_out = 0
         self._queue: list[_Waiting] = []
         self._lone_rows: list[_Waiting] = []
-        """Joins whose condition singles out one row, which generalizes least; proposed late in the run."""
+        """Joins with a single row on one side. They generalize least and are proposed late in the run."""
         self._queued: set[str] = set()
 
     @property
@@ -120,17 +120,17 @@ class Joins:
 
     @property
     def unspent(self) -> int:
-        """Number of candidates in the budget that are left for joins."""
+        """Number of joins that the budget still allows."""
         config = self._standing.config
         share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
 
     def count(self, prompt: Prompt) -> None:
-        """Count the joins of a stored ticket."""
+        """Count the joins in a stored prompt."""
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
-        """Queue those joins of a new member with `elites` that would pass more rows than the best program."""
+        """Join a new program with `elites`; queue the joins that pass more rows than the best program."""
         language = self._language_in_use
         if language is None:
             return
@@ -151,9 +151,9 @@ class Joins:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
     def take(self, remaining: int) -> list[Join]:
-        """Return the joins to propose now: better than the best program, within the budget share of joins.
+        """Return the joins to propose now, all better than the best program and within the budget for joins.
 
-        `remaining` is the number of candidates of the budget that are not yet asked for.
+        `remaining` is the number of candidates in the budget that no prompt has requested yet.
         """
         standing, config = self._standing, self._standing.config
         budget = config.evaluations

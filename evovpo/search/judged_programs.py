@@ -13,10 +13,10 @@ _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 
 
 class JudgedPrograms(Mapping[str, ShownProgram]):
-    """Programs with their evaluations, in the order of `add`.
+    """A mapping of program ids to judged programs, in the order of `add`.
 
-    They are packed as JSON, which is lossless: a program is text, and an evaluation consists of JSON values.
-    Packed, they take a third of the memory of the records, and none of the garbage collector's time.
+    Judged programs are packed as JSON without loss: a program is text, and an evaluation has JSON values.
+    Packed, they take a third of the memory, and no time of the garbage collector.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Shares of the ways to ask, learned from their recent gains.
+"""Learns the shares of the ways, which are kinds of prompts, from their recent gains.
 
-Adaptive operator selection by probability matching with discounting (Fialho 2010). Shares are proportional to
-initial share times gain per reply; old gains are discounted, so that a failed way is tried again.
+This is adaptive operator selection by probability matching with discounting (Fialho 2010). A share is
+proportional to initial share times gain per reply. Old gains are discounted, so a failed way is tried again.
 """
 
 from collections.abc import Mapping
@@ -10,17 +10,17 @@ from types import MappingProxyType
 import numpy as np
 
 _FADES = 0.99
-"""Discount of past replies per new reply."""
+"""Factor by which each new reply discounts all earlier replies."""
 _AT_FIRST = 0.02
-"""Prior gain per reply: one new best program in 50 replies."""
+"""Gain per reply that is assumed at first: one new best program in 50 replies."""
 _REPLIES = 15.0
-"""Weight of the prior, in replies."""
+"""Number of replies for which the assumed gain counts."""
 _LEAST = 0.003
 """Minimum share of a way."""
 
 
 class Shares:
-    """The shares of the ways, constant if `learns` is False."""
+    """The share of each way (kind of prompt) among all prompts; constant if `learns` is False."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Shares:
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Record the gain of a reply to an ask of this way."""
+        """Record the gain of a reply to a prompt made by `way`."""
         if way not in self._gains:
             return
         for name in self._gains:

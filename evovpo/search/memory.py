@@ -1,4 +1,4 @@
-"""Failed answers and failing programs to repair, for later prompts."""
+"""Remembers failed answers, which later prompts show, and failing programs, which later prompts repair."""
 
 import contextlib
 from collections import Counter, deque
@@ -21,11 +21,11 @@ from evovpo.types import (
 )
 
 _REPAIRS = 2
-"""Maximum repair asks for one failing program."""
+"""Maximum number of prompts to repair the same program."""
 _FAILING = 64
-"""Maximum failing programs remembered per island; older ones are forgotten."""
+"""Maximum number of failing programs remembered per island; older programs are forgotten."""
 _NAMED = 5
-"""Maximum objectives named in the reason of a failed attempt."""
+"""Maximum number of objectives named in the reason why an answer failed."""
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
@@ -48,11 +48,11 @@ class Failures:
         self._repairs: Counter[str] = Counter()
 
     def attempts(self, parent: str) -> Sequence[Attempt]:
-        """Return the latest failed answers to a parent, oldest first."""
+        """Return the latest failed changes of a parent program, oldest first."""
         return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
-        """Return the newest failing program of an island that may be repaired, and count the repair."""
+        """Return the newest failing program of an island that may be repaired, or None; count the repair."""
         for program_id in reversed(self._failing[island]):
             failing = Parent(program_id, ParentRole.PARENT)
             if self._repairs[program_id] < _REPAIRS and self._standing.can_show(failing):
@@ -61,7 +61,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Remember the failed answers of a reply; `parent` is the evaluation of the shown program."""
+        """Remember failed answers and failing programs of a reply; `parent` is the parent's evaluation."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:

@@ -1,8 +1,7 @@
-"""Judged programs, the islands that keep them by rank, and the cells of MAP-Elites.
+"""The population of a search: judged programs, kept by rank on islands, and in the cells of MAP-Elites.
 
-The programs of an island have different rewards. A new program replaces one with equal rewards, so that a
-search drifts across plateaus, unless all rewards are zero. The final answer is chosen separately, by
-`Standing.best`.
+The programs of an island have different rewards. A new program replaces a program with equal rewards, unless
+all rewards are zero; so the search drifts across plateaus. `Standing.best` chooses the final answer.
 """
 
 from bisect import bisect_right
@@ -23,9 +22,9 @@ WEIGHT_STEP = 0.02
 """Weight that `weigh` adds to a component in which the specialist has reward 0; initial weights are 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Gain of a new best in one component, or of the first program in a cell; a new best by rank has 1."""
+"""Gain of a new best in one component, or of a first program in a cell; a new best by rank has gain 1."""
 DRIFT_GAIN = 0.05
-"""Gain of a program equal to the best one: a step across a plateau."""
+"""Gain of a program with the same rank as the best program: a step across a plateau."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Member:
     program_id: str
     source: str
     rewards: tuple[float, ...]
-    """The components that programs are compared by (`evovpo.analysis.scores.compared`)."""
+    """The values by which programs are compared (`evovpo.analysis.scores.compared`)."""
     order: int
     """Position in the order of insertion over the whole run."""
     metrics: tuple[tuple[str, Json], ...] = ()
@@ -45,22 +44,22 @@ class Member:
 
     @property
     def mean_reward(self) -> float:
-        """The mean over the components, for reports and for ways to ask that need one number."""
+        """The mean of the rewards, for uses that need a single number."""
         return sum(self.rewards) / len(self.rewards)
 
     @property
     def rank(self) -> tuple[float, bool]:
-        """The sort key of ranking, higher first: mean reward, then whether the program ran."""
+        """The sort key, higher is better: mean reward, then whether the program ran without failure."""
         return self.mean_reward, self.is_ok
 
     def dominates(self, other: Self) -> bool:
-        """Return whether this program is at least as good in every component and better in one."""
+        """Return whether this program is at least as good in every component and better in at least one."""
         pairs = zip(self.rewards, other.rewards, strict=True)
         return self.rewards != other.rewards and all(mine >= theirs for mine, theirs in pairs)
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs by mean reward, best first; of equals, the shorter comes first, then the older."""
+    """Return programs sorted by mean reward, best first; ties are broken by shortness, then by age."""
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
@@ -83,8 +82,8 @@ def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
 class Grid:
     """The axes of MAP-Elites, which assign programs to cells.
 
-    Bin edges declared by the problem are fixed. Every other axis has equal bins between its lowest and
-    highest value so far; when this range grows, cells must be reassigned (`insert` returns True).
+    Bin edges that the problem declares are fixed. Every other axis has equal bins between its lowest and
+    highest value so far. If this range grows, `insert` returns True, and programs get new cells.
     """
 
     def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
@@ -108,7 +107,7 @@ class Grid:
         return self._ranges != before
 
     def cell(self, member: Member) -> Cell:
-        """Return the bin index on every axis."""
+        """Return the cell of a program: its bin index on every axis."""
         axes = zip(self._features, self.edges, strict=True)
         return tuple(bisect_right(edges, self._value(feature, member)) for feature, edges in axes)
 
@@ -136,15 +135,15 @@ class InsertionStatus(StrEnum):
     NEW_CELL = "new_cell"
     """The first program of its cell."""
     IMPROVED = "improved"
-    """No program of the island dominates it or has the same rewards."""
+    """No program of the island dominates the new program or has the same rewards."""
     KEPT = "kept"
-    """Kept by rank, or in place of an older program with the same rewards."""
+    """Kept by its rank, or in place of an older program with the same rewards."""
     REJECTED = "rejected"
-    """The island has an equal program to keep, or is full of better ones."""
+    """The island keeps a program with the same rewards, or is full of better programs."""
 
 
 class Insertion(NamedTuple):
-    """Result of offering a candidate to an island."""
+    """The result of offering a program to an island."""
 
     program_id: str
     island: int
@@ -160,7 +159,7 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program; over capacity, the worst one that is not best in any component is removed."""
+        """Offer a program. An island over capacity removes its worst program that is best in no component."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
         # Of equals the program that ran stays; if both or none ran, the newer one, unless all rewards are 0.
@@ -177,7 +176,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked (then oldest) of members that are best in no component, else of all."""
+        """Return the lowest-ranked, then oldest, member; the best in any component are spared if possible."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -188,7 +187,7 @@ class Island:
 
     @cached_property
     def members(self) -> list[Member]:
-        """The programs by rank, best first, and newest first among equals."""
+        """The programs sorted by rank, best first; among equals, the newest comes first."""
         return sorted(self._kept.values(), key=lambda member: (member.rank, member.order), reverse=True)
 
     @cached_property
@@ -216,31 +215,31 @@ class Population:
         self.cells: dict[Cell, Member] = {}
         """The best program of each cell, the newest among equals."""
         self.visits: Counter[Cell] = Counter()
-        """Number of asks that explored each cell."""
+        """Number of prompts that explored each cell."""
         self.leader: Member | None = None
         """The best program by rank, the newest among equals."""
         self.home = 0
         """The island of the leader."""
         self.weights = [1.0] * len(problem.objectives)
-        """Component weights for the specialist (`weigh`), not normalized."""
+        """Weight of each component, not normalized; `weigh` changes the weights."""
         self.specialist: Member | None = None
-        """The best program under these weights, the newest among equals."""
+        """The best program by weighted rewards, the newest among equals."""
         self.gain = 0.0
-        """Gain of the last insertion (`_raise`)."""
+        """Gain of the last inserted program: 1 for a new best, less for a smaller step, else 0."""
         self._best: list[float] = []
         self._problem = problem
         self._born = 0
         self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
-        """Shared reward vectors, to save memory: most of a million by-example programs have equal ones."""
+        """Reward vectors by value, so that programs with equal rewards share one vector and save memory."""
 
     @property
     def elites(self) -> dict[str, Member]:
-        """The fronts of all islands as one, by program id."""
+        """The members of the fronts of all islands, by program id, oldest first."""
         found = {member.program_id: member for island in self.islands for member in island.front}
         return {member.program_id: member for member in sorted(found.values(), key=lambda one: one.order)}
 
     def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
-        """Offer a judged program to its home island, or a starting program (home None) to all islands."""
+        """Offer a program to the island `home`, or a starting program (`home` is None) to all islands."""
         values = compared(self._problem, found)
         values = self._vectors.setdefault(values, values)
         is_ok = found.status is Status.OK and not (
@@ -263,7 +262,7 @@ class Population:
     def weigh(self) -> Member | None:
         """Add weight to the components that the specialist fails, and return the new specialist.
 
-        Components that stay failed gain weight, which leads out of local optima of the mean: clause
+        Components that stay failed gain weight, which leads out of local optima of the mean. This is clause
         weighting, as in local search for satisfiability (Morris 1993).
         """
         if self.specialist is None:

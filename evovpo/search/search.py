@@ -1,8 +1,7 @@
-"""Ask and tell: makes prompts and takes judged replies. No I/O, no clock.
+"""The search: `ask` makes prompts, `tell` takes judged replies in any order. No I/O, no clock.
 
-`ask` returns tickets (`Prompt`), `tell` takes judged replies in any order. The state depends only on the
-order of asks and tells: random numbers derive from the run seed and the sequence number of the ask, so
-replaying a stored history rebuilds the same state.
+The state depends only on the order of calls of `ask` and `tell`. Random numbers derive from the run seed and
+the prompt's sequence number. So replaying a stored history rebuilds the same state.
 """
 
 from collections import defaultdict
@@ -33,15 +32,15 @@ from evovpo.types import (
 
 _MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
 BEFORE_FEEDBACK = 8
-"""Before the first reply, asks may use at most the budget divided by this number."""
+"""Before the first reply, prompts may use at most the budget divided by this number."""
 
 
 class SearchState(Standing):
     """The search state of one run, driven by `ask` and `tell`.
 
-    The budget, `config.evaluations`, counts proposed candidates: every slot of every model ticket, and joins.
-    Ticket ids derive from `run_id`, random choices from `seed`. With a `language`, complementary programs are
-    also joined without a model, if the settings allow it.
+    The budget `config.evaluations` counts proposed candidates: every answer of every completion, and joins.
+    Prompt ids derive from `run_id`, random choices from `seed`. With a `language`, complementary programs are
+    also joined without a model, unless `config.joins` is off.
     """
 
     def __init__(
@@ -66,15 +65,15 @@ class SearchState(Standing):
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self)
         self._shortened: set[str] = set()
-        """Ids of solutions whose shorter variants were asked for."""
+        """Ids of solutions whose shorter variants were proposed."""
         self._joins = Joins(self, language if self._strategy.has_memory else None)
 
     @property
     def is_ready(self) -> bool:
-        """False while the next ask should wait for replies to open tickets.
+        """False while the next prompt should wait for replies to open prompts.
 
-        The end of the budget is reserved for joins, so that they can use every program found.
-        Before the first reply of a model at most an eighth of the budget is asked for.
+        The end of the budget is reserved for joins, so that joins can use every program of the run. Before
+        the first reply of a model, prompts may use at most an eighth of the budget.
         """
         kept, given_out = self._joins.unspent, self.tickets.reserved
         of_an_ask = self._rollouts * self.config.answers
@@ -87,11 +86,11 @@ class SearchState(Standing):
         return self.config.rollouts or self.prompt_format.rollouts
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
-        """Return the prompt format of a ticket and its replies."""
+        """Return the prompt format that made a prompt and parses its replies."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Continue with other settings (except `runs.request.FIXED`), and count `patience` from here."""
+        """Continue with new settings (`runs.request.FIXED` names exceptions); count `patience` from here."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
@@ -102,12 +101,12 @@ class SearchState(Standing):
         return None if shown is None else shown.evaluation
 
     def ask(self) -> Prompt | None:
-        """Return the next ticket, or None when the budget is used up.
+        """Return the next prompt, or None when the budget is used up.
 
-        The first ticket carries the problem's starting programs, and some later ones carry joins: programs to
-        evaluate directly, told in one reply without a rollout. All other tickets are for a model: each of the
-        `prompt.rollouts` completions of `prompt.messages` is told as a separate reply with `prompt.answers`
-        candidates. Do not call `ask` while `is_ready` is false.
+        The first prompt contains the problem's starting programs, and some later prompts contain joins. These
+        programs are evaluated directly; `tell` gets them in one reply without a rollout. All other prompts
+        are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as a
+        separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
         """
         rng = self._generator()
         if not self.tickets:
@@ -127,10 +126,10 @@ class SearchState(Standing):
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a ticket with shorter variants of the solution, outside the budget, or None if none is left.
+        """Return a prompt with shorter variants of the solution, or None if there are none left.
 
-        For the end of a run: programs that memorise rows often have parts that no row needs, and of the
-        programs that pass all rows the shortest is the best.
+        This is for the end of a run and costs no budget. Programs that memorise rows often have parts that no
+        row needs; of the programs that pass all rows, the shortest is the best.
         """
         if not self.is_solved or self.best is None or self.language is None:
             return None
@@ -148,19 +147,19 @@ class SearchState(Standing):
         )
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add the next ticket as stored by an earlier version; its replies are told as usual."""
+        """Add a stored prompt of an earlier version as the next prompt; `tell` gets its replies as usual."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return the random generator of the next ask, or of another `stream` of this ask."""
+        """Return the random generator of the next prompt; each `stream` has a separate generator."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply and return the insertions of its programs.
 
-        Replies may come in any order; telling the same reply twice changes nothing. Raises `SearchError`, and
-        applies nothing, for an unknown ticket, a reply that does not fit it, or a reward vector of the wrong
+        Replies may come in any order; a repeated reply changes nothing. Raises `SearchError`, and applies
+        nothing, for an unknown prompt, a reply that does not fit the prompt, or a reward vector of the wrong
         length.
         """
         ticket = self.tickets[tell.prompt_id]
@@ -190,7 +189,6 @@ class SearchState(Standing):
         return insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
-        """Return the ticket of a plan, reduced to the programs that the format can show."""
         chance = self._generator(4)  # stream 1 is for strategies
         parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
         shown = defaultdict[ParentRole, list[ShownProgram]](list)
@@ -222,7 +220,7 @@ class SearchState(Standing):
         )
 
     def _others(self, plan: Plan) -> list[Parent]:
-        """Return the best programs of an island, as many as the format shows beside a parent."""
+        """Return the best other programs of the plan's island, as many as the prompt format shows."""
         if plan.kind is not PromptKind.MUTATE or not self.prompt_format.others:
             return []
         members = self.population.islands[plan.island].members

@@ -1,4 +1,4 @@
-"""The judged programs so far, the best one, and early stopping."""
+"""Keeps the judged programs of a search and the best program, and decides on early stopping."""
 
 import math
 
@@ -10,19 +10,19 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """The results told to a search so far: the base class of `SearchState`, and all that strategies see."""
+    """The results of a search so far: the base class of `SearchState`, and all that strategies may read."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
         """The judged programs by id."""
         self.tells = 0
-        """Tells applied so far."""
+        """Number of judged replies so far."""
         self.proposed = 0
-        """Candidates told so far, without starting programs, as the budget counts them."""
+        """Number of judged candidates so far that count against the budget."""
         self.joined = 0
-        """Joins among the proposed candidates."""
+        """Number of joins among the proposed candidates."""
         self.best: ShownProgram | None = None
-        """The program with most merit; ties: most passed, shortest, first. None before the first tell."""
+        """The best program by `merit`, then objectives passed, then shortness; None if none is judged."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format
@@ -31,7 +31,7 @@ class Standing:
 
     @property
     def passed(self) -> int:
-        """Objectives with full reward for the best program."""
+        """Number of objectives in which the best program has full reward."""
         return 0 if self.best is None else self.best.evaluation.passed
 
     @property
@@ -55,12 +55,12 @@ class Standing:
         return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
 
     def can_show(self, parent: Parent) -> bool:
-        """Return whether the prompt format can show a judged program in its role."""
+        """Return whether the prompt format can show a program in the role that `parent` gives."""
         program = self.programs[parent.program_id].program
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count a tell and its candidates; call `take` afterwards for each of its new programs."""
+        """Count a judged reply and its candidates; call `take` afterwards for each new program."""
         self.tells += 1
         self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0

@@ -15,11 +15,11 @@ from evovpo.search.ways import WAYS, Plan, View, expand
 from evovpo.types import Prompt, PromptKind
 
 EXPLORE_AXES = 0.2
-"""Initial share of `explore`, before normalization, if the problem declares axes."""
+"""Initial share of the way `explore`, before normalization, if the problem declares axes."""
 LEAST_OF_AXES = 0.25
-"""Minimum share of `explore` if the problem declares axes, so that the cells are filled."""
+"""Minimum share of the way `explore` if the problem declares axes, so that the cells are filled."""
 _MIGRATION = 1
-"""Random stream (`Chance`) of migration."""
+"""Number of the random stream for migration (see `Chance`)."""
 
 
 class Reply(NamedTuple):
@@ -33,31 +33,31 @@ class Reply(NamedTuple):
 
 
 Chance = Callable[[int], np.random.Generator]
-"""Number of a stream -> its random generator in this ask, for decisions made in some asks only."""
+"""Maps the number of a random stream to a generator, for decisions made for some prompts only."""
 
 
 class Strategy:
-    """Chooses the content of each prompt.
+    """Chooses the content of each prompt to a model.
 
-    `plan` is called once for each of these prompts, `observe` for every reply. The state of a strategy
-    may depend only on the order of these calls and on the given generators, so that replay rebuilds it.
+    `plan` is called once for each of these prompts, `observe` for every reply. The state of a strategy may
+    depend only on the order of these calls and on the given generators, so that replay rebuilds it.
     """
 
     has_memory: ClassVar[bool] = True
-    """True if replies change later prompts and programs may be joined without a model. Without memory all
-    asks are independent draws."""
+    """True if replies change later prompts and programs may be joined without a model. Without memory, all
+    prompts are independent draws."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next ask; `rng` is the generator of this ask."""
+        """Return the plan of the next prompt; `rng` is the random generator of this prompt."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
-        """Take note of a reply; the first has the starting programs and a prompt of kind `SEED`."""
+        """Use a reply for later plans; the first reply has the starting programs."""
         raise NotImplementedError
 
 
 class IndependentSampling(Strategy):
-    """The same prompt every time: i.i.d. sampling, or best-of-N from the best starting program.
+    """A strategy that repeats one prompt: i.i.d. sampling, or best-of-N from the best starting program.
 
     With `shows_start` the best starting program is the parent; otherwise there is no parent.
     """
@@ -78,7 +78,7 @@ class IndependentSampling(Strategy):
 
 @dataclass
 class Islands(Strategy):
-    """Each ask uses one of the ways to ask; ways that work on one island take the islands in turn."""
+    """A strategy that draws a way (kind of prompt) for each prompt; the islands take turns."""
 
     population: Population
     failures: Failures
@@ -90,7 +90,7 @@ class Islands(Strategy):
         self.shares = Shares(first_shares(self.standing), self.standing.config.learns_ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next ask, after a migration if one is due."""
+        """Return the plan of the next prompt; if a migration is due, it happens first."""
         islands, interval = self.population.islands, self.standing.config.migration_interval
         island = islands[self._asks % len(islands)]
         self._asks += 1
@@ -104,7 +104,7 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Learn from the gain of the way that made the reply's ask."""
+        """Record the gain of a reply for the way that made the prompt."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""Tickets: the asks of a run and their told replies."""
+"""Tickets: the prompts of a run, with a record of the replies passed to `tell`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 @dataclass(slots=True)
 class Ticket:
-    """An ask with the indices of its told replies."""
+    """A prompt with the indices of the replies passed to `tell`."""
 
     prompt: Prompt
     joins: Sequence[Join]
@@ -24,7 +24,7 @@ class Ticket:
         return tuple(index for index in range(self.prompt.rollouts) if index not in self.told)
 
     def accept(self, tell: Tell, problem: Problem) -> bool:
-        """Mark a reply as told and return whether it is new.
+        """Record a reply and return whether it is new.
 
         Raises `SearchError` for a reply that does not fit the ticket or a reward vector of the wrong length.
         """
@@ -63,11 +63,11 @@ class Ticket:
 
 
 class Tickets:
-    """The tickets of a run in the order of their asks."""
+    """The tickets of a run, in the order of their prompts."""
 
     def __init__(self, run_id: str) -> None:
         self.reserved = 0
-        """Number of candidates of all tickets so far, told or not."""
+        """Number of candidates that all prompts so far request from the budget."""
         self._run_id = run_id
         self._tickets: dict[str, Ticket] = {}
 
@@ -82,7 +82,7 @@ class Tickets:
         joins: Sequence[Join] = (),
         **shown: Any,
     ) -> Prompt:
-        """Return a new ticket, issued after `tells` tells; `shown` has its other fields (see `Prompt`)."""
+        """Add a ticket and return its prompt, with `shown` as further fields; `tells` replies came before."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
@@ -106,5 +106,5 @@ class Tickets:
 
     @property
     def open(self) -> list[tuple[Prompt, tuple[int, ...]]]:
-        """Every ticket with missing replies, oldest first, with the missing reply indices."""
+        """The prompts with missing replies, oldest first, each with the indices of the missing replies."""
         return [(ticket.prompt, ticket.missing) for ticket in self._tickets.values() if ticket.missing]

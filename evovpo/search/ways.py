@@ -1,7 +1,7 @@
-"""Ways to ask: functions that choose the task of a prompt and the programs in it.
+"""Ways: kinds of prompts, which choose the task of a prompt and the programs in it.
 
-A way looks at the population and returns a plan, or None if it cannot be used yet. `strategies.py`
-chooses the way of each ask; `learned_shares.py` learns from the gains.
+A way is a function that reads the population and returns a plan, or None if the way cannot be used yet.
+`strategies.py` chooses the way of each prompt; `learned_shares.py` learns from the gains.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,20 +16,21 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, PromptKind
 
 PARTNERS = 5
-"""Programs from which `combine` chooses the partner that adds most."""
+"""Number of programs that `combine` draws, to choose the best partner from them."""
 FOCUSED = 0.25
-"""Share of `fresh` by-example prompts that show only training rows which a good program fails."""
+"""Share of `fresh` prompts in by-example problems that show only rows failed by a good program."""
 
 
 class Plan(NamedTuple):
     """The content of a prompt.
 
-    Programs that the prompt format cannot show are left out; without its parent a mutation is a root prompt.
+    Programs that the prompt format cannot show are left out. Without its parent, a mutation is of kind
+    `ROOT`.
     """
 
     kind: PromptKind = PromptKind.ROOT
     parents: tuple[Parent, ...] = ()
-    """Programs with their roles; the one to improve comes first."""
+    """Programs with their roles; the program to improve comes first."""
     only: Sequence[int] | None = None
     """Training rows to show; None for all."""
     island: int = 0
@@ -49,26 +50,26 @@ class View:
 
 
 def expand(member: Member | None, island: int = 0) -> Plan:
-    """Return the plan to improve `member` or, if that is None, to write a program from the problem alone."""
+    """Return a plan to improve `member`. If `member` is None, the plan is to write a program from scratch."""
     if member is None:
         return Plan(island=island)
     return Plan(PromptKind.MUTATE, (Parent(member.program_id, ParentRole.PARENT),), island=island)
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best (then newest) program of the run: (1+1) hill climbing with neutral drift."""
+    """Return a plan to improve the best, then newest, program: (1+1) hill climbing with neutral drift."""
     return _improve(view.population.leader, view.population.home)
 
 
 def specialist(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best program under weights that grow for the components it fails."""
+    """Return a plan to improve the best program by weighted rewards; failed components gain weight."""
     return _improve(view.population.weigh(), view.island.index)
 
 
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
-    """Improve the best program of the least explored cell, the newest among equals.
+    """Return a plan to improve the best program of the least explored cell, the newest among equals.
 
-    Without declared axes: a member of the island, by lexicase if there are several components, else by rank.
+    Without declared axes, draw a member of the island: by lexicase for several components, else by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -81,7 +82,7 @@ def explore(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def combine(view: View, rng: np.random.Generator) -> Plan | None:
-    """Combine the best program with a program of the current island that beats it in some components."""
+    """Return a plan to combine the best program of the run with a complementary program of the island."""
     leader = view.population.leader
     others = [] if leader is None else [one for one in view.island.members if one.rewards != leader.rewards]
     if leader is None or not others:
@@ -95,15 +96,15 @@ def combine(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def repair(view: View, rng: np.random.Generator) -> Plan | None:
-    """Repair the newest failing program of the island; each program is repaired at most twice."""
+    """Return a plan to repair the newest failing program; the same program is repaired at most twice."""
     failing = view.failures.take(view.island.index)
     return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=view.island.index)
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Write a program from the problem alone, sometimes with only the examples that a good program fails.
+    """Return a plan to write a program from scratch, sometimes with only examples that a good program fails.
 
-    Problems with an evaluator of their own improve a starting program instead.
+    If the problem has its own evaluator, the plan is to improve a starting program instead.
     """
     island, problem = view.island, view.standing.problem
     if problem.evaluator is not None:
@@ -118,7 +119,7 @@ def fresh(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 class Way(NamedTuple):
-    """A way to ask, with its initial share."""
+    """A kind of prompt, with its initial share of all prompts."""
 
     plan: Callable[[View, np.random.Generator], Plan | None]
     share: float
@@ -137,9 +138,9 @@ WAYS = {
 
 
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
-    """Return a member by lexicase selection (Helmuth et al. 2015), the first by rank among equals.
+    """Draw a member by lexicase selection (Helmuth et al. 2015); among equals, the first by rank.
 
-    The components are taken in random order; each keeps only the members that are best in it.
+    The components are used in random order; each component keeps only the members with its best value.
     """
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):

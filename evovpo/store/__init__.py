@@ -38,8 +38,8 @@ __all__ = [
 class Store(Tells, History, Summaries, Browsing, Trainings):
     """An open store, returned by `Store.open`. Use it as a context manager, or call `close`.
 
-    Only one process may write a run; any number may read it meanwhile. Threads may share a store in a
-    file. A method that raises StoreError has stored nothing.
+    Only one process at a time may write a run, while any number of processes read it. Threads may share a
+    store in a file. A method that raises StoreError has stored nothing.
     """
 
     @reading

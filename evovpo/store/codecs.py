@@ -1,4 +1,4 @@
-"""Encodes records, and values that have no portable SQL type, for columns, and decodes them exactly."""
+"""Encodes records and other values that have no portable SQL type as column values, and decodes them."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_i
 
 T = TypeVar("T")
 _ESCAPE = "\ue000"
-"""Escape character, from Unicode's private use area; where a text contains it, it is escaped too."""
+"""Escape character from Unicode's private use area. An occurrence in a text is escaped too."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)
@@ -48,7 +48,7 @@ def escape_text(text: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Undo `escape_text`."""
+    """Return the original of a text that `escape_text` returned."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
@@ -80,7 +80,7 @@ def reward_values(evaluation: Evaluation) -> list[float]:
 
 
 def _as(kind: Any, value: Any) -> Any:
-    """Return a value decoded from JSON as the record, tuple or enum that `kind` names."""
+    """Convert a value decoded from JSON to the record, tuple or enum type `kind`, and return it."""
     if isinstance(kind, UnionType):
         return None if value is None else _as(get_args(kind)[0], value)
     if get_origin(kind) is tuple:
@@ -93,7 +93,7 @@ def _as(kind: Any, value: Any) -> Any:
 
 
 class EncodedColumn(TypeDecorator[Any]):
-    """A column type that applies `dump` before writing and `load` after reading; None is NULL."""
+    """A column type that applies `dump` before writing and `load` after reading. None is stored as NULL."""
 
     impl = Text
     cache_ok = True
@@ -128,7 +128,7 @@ def word(kind: Callable[[str], str]) -> EncodedColumn:
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the column type for a JSON list of records, each stored as the arguments of `record`."""
+    """Return the column type for a JSON list of records, each stored as a list of arguments."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
@@ -153,17 +153,17 @@ PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (pr
 
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
-    """Return the table row of a record: the fields with a column of the same name, and `others`."""
+    """Return the table row of a record: its fields that have a column of the same name, and `others`."""
     return {name: getattr(record, name) for name in _shared(type(record), table)} | others  # type: ignore[arg-type]
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
-    """Return the record in a row: the fields with a column of the same name, and `others`."""
+    """Return the record in a row: the columns that have a field of the same name, and `others`."""
     mapping = row._mapping
     return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
 
 
 @cache
 def _shared(kind: Any, table: Table) -> dict[str, Column[Any]]:
-    """Return the columns of a table that have the name of a record field, by name."""
+    """Return the columns of a table that have the same name as a record field, by name."""
     return {field.name: table.c[field.name] for field in fields(kind) if field.name in table.c}

@@ -1,4 +1,4 @@
-"""Copies all rows of one store to another, in any kind of database; resumable and verified."""
+"""Copies all rows of a store to another store, in any kind of database. Copies are verified and resumable."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,8 +18,8 @@ _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: 
 """Tables with an autoincrement key -> the owner column. Key values differ between stores, so a row is
 identified by its position among the rows with the same owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
-"""Columns that make two rows equal, if others may differ: a problem's body contains its folder path, and an
-evaluation its duration."""
+"""Columns that decide whether two rows are equal, in tables where other columns may differ: the body of a
+problem contains its folder path, and an evaluation contains its duration."""
 
 
 class CopyResult(NamedTuple):
@@ -43,9 +43,9 @@ class _Page(NamedTuple):
 def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> CopyResult:
     """Copy all rows of `source` to `target`, and read every row back.
 
-    Rows in `target` are kept, so an interrupted copy can be finished and stores can be merged. A run is
-    listed once it is copied completely. `on_table` is called with each table name and its number of new
-    rows. Raises StoreError if `target` has a different row with the same key.
+    Rows already in `target` are kept, so an interrupted copy can be finished and stores can be merged. A run
+    is listed only after it has been copied completely. `on_table` is called with the name of each table and
+    the number of its new rows. Raises StoreError if `target` has a different row with the same key.
     """
     if source.name == target.name:
         raise StoreError(f"{source.name} cannot be copied to itself; give another store")

@@ -19,7 +19,7 @@ DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
 """Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause between attempts, needed because SQLite itself waits for some locks only."""
+"""Pause between attempts, which are needed because SQLite waits only for some locks by itself."""
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes: duplicate row, serialization failure, deadlock."""
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 
 
 def parse_url(url: str | None) -> URL:
-    """Return the SQLAlchemy URL for a URL, a bare path, `:memory:`, or None for the default."""
+    """Return the SQLAlchemy URL for a URL, a path or `:memory:`; for None, return the default URL."""
     if url is None:
         url = DEFAULT_URL
     if "://" not in url:
@@ -64,7 +64,7 @@ def parse_url(url: str | None) -> URL:
 
 
 class Database:
-    """An open database, the base class of the store."""
+    """An open database; the base class of `Store`."""
 
     def __init__(self, url: URL) -> None:
         hidden = [option for option in url.query if "pass" in option.lower()]
@@ -108,7 +108,7 @@ class Database:
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
         """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
 
-        Raises StoreError if it cannot be opened, is not a store, or has another schema version.
+        Raises StoreError if the database cannot be opened, is not a store, or has another schema version.
         """
         database = cls(parse_url(url))
         name = database.name
@@ -144,7 +144,7 @@ class Database:
     def write(self, append: Callable[[Connection], T]) -> T:
         """Run `append` in one transaction, commit, and return its result.
 
-        Retried after a lost connection, except during the commit, which may have succeeded.
+        A lost connection leads to a retry, except during the commit, which may have succeeded.
         """
 
         def once() -> T:
@@ -173,7 +173,7 @@ class Database:
 
     @contextmanager
     def _still_there(self, connection: Connection) -> Iterator[None]:
-        """Raise `StoreError` if the file was deleted or replaced, after saving its contents beside it."""
+        """Raise `StoreError` if the file was deleted or replaced, after saving the old content beside it."""
         identity = file_identity(self.file)
         self._identity = self._identity or identity
         if self.file is not None and identity != self._identity:
@@ -187,7 +187,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`, retried on conflict, lost connection or, if `waits`, no answer."""
+        """Return the result of `work`. Retry after conflicts, lost connections or, if `waits`, no answer."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):
@@ -208,7 +208,7 @@ class Database:
         return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:
-        """Close all connections. Everything told is stored already; a store in memory is lost."""
+        """Close all connections. All results are already stored; only a store in memory is lost."""
         self._pool.dispose()
 
     def __enter__(self) -> Self:
@@ -302,7 +302,7 @@ S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Decorate a method that takes a connection to run in a read-only transaction."""
+    """Return a method that runs `method` in a read-only transaction and passes the connection to it."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -312,7 +312,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Decorate a method that takes a connection to run in one write transaction."""
+    """Return a method that runs `method` in one write transaction and passes the connection to it."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -322,7 +322,7 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows, if any, with one statement."""
+    """Insert rows with one statement; do nothing if there are none."""
     if rows:
         connection.execute(_insert(table), rows)
 
@@ -332,7 +332,7 @@ _insert = cache(insert)
 
 
 def upgrade(url: str | None = None) -> str:
-    """Upgrade the database at `url` to the current schema, keep all rows, and return the schema version."""
+    """Upgrade the database at `url` to the current schema, keeping all rows; return the schema version."""
     database = Database(parse_url(url))
     if database.file is not None and not database.file.exists():
         raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")

@@ -1,4 +1,4 @@
-"""Reads the history of a run in pages: asks and tells in order, groups, known evaluations, lineages."""
+"""Reads the history of a run in pages: prompts and tells in order, groups, evaluations and lineages."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -31,7 +31,7 @@ from evovpo.types import (
 
 T = TypeVar("T")
 _PAGE = 1000
-"""Asks or tells loaded at once; a tell with 3 answers and 8 objectives has about 50 rows."""
+"""Number of prompts or tells loaded at once; a tell with 3 answers and 8 objectives has about 50 rows."""
 _GROUPS_PAGE = 100
 _IDS_PAGE = 500
 """Maximum ids in one IN list, below every database's limit on bound parameters."""
@@ -39,10 +39,10 @@ _Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Database):
-    """Methods that read asks, tells and groups of runs, known evaluations, and ancestors of programs."""
+    """The methods of a store that read prompts, judged replies (tells), groups, evaluations and lineages."""
 
     def history(self, run_id: str) -> Iterator[Prompt | Tell]:
-        """Return the asks and tells of a run in the order they were applied.
+        """Return the prompts and tells (judged replies) of a run in the order in which they were applied.
 
         Raises StoreError if tells are missing.
         """
@@ -55,11 +55,12 @@ class History(Database):
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
-        """Yield the groups of a run in the order their last rollout was judged.
+        """Yield the groups of a run in the order in which their last rollouts were judged.
 
-        With `after`, a prompt id, only groups completed after that prompt's. In `rewards_G_M_D` a chain has
-        at least one row per answer its prompt asked for; the row of a missing, unparsed, rejected, failed or
-        (within its chain) repeated answer is zero. `valid_G` is False for a chain with a sandbox fault.
+        With `after`, a prompt id, only groups completed after the group of this prompt are yielded.
+        `rewards_G_M_D` has a row for each answer, requested or given. The row is zero if the answer is
+        missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is False for a
+        rollout with a sandbox fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
@@ -77,7 +78,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return a problem version's shared evaluations by program id: one program's, or all except `but`."""
+        """Return shared evaluations by program id: that of `program_id`, or by default all except `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -92,7 +93,7 @@ class History(Database):
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
-        """Return the distinct judged programs of a run that have raw metrics, in order."""
+        """Return the different programs of a run that have raw metrics, in the order of their proposal."""
         rows = connection.execute(
             select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -110,9 +111,9 @@ class History(Database):
 
     @reading
     def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
-        """Return the candidate that first proposed a program, then those of its ancestors, nearest first.
+        """Return the candidates that first proposed a program and its ancestors, nearest first.
 
-        Inspirations are not followed. A seed has an empty lineage.
+        Inspirations do not count as ancestors. A seed has an empty lineage.
         """
         if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
             raise StoreError(f"no program {program_id} is stored; expected the full id of one")
@@ -132,7 +133,7 @@ class History(Database):
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return a run's rows in the table that has the column `number`, page by page."""
+        """Return the records of a run, read page by page. The column `number` numbers their rows."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -159,7 +160,7 @@ class History(Database):
     def _complete_groups(
         self, connection: Connection, run_id: str, after: str | None
     ) -> tuple[list[str], int]:
-        """Return the prompt ids of the wanted groups, and the number of objectives."""
+        """Return the prompt ids of the complete groups after `after`, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
         # Joins and starting programs have no rollouts and so are left out, and notes of earlier versions no
         # answers.
@@ -201,7 +202,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return a rollout's part of its group: rollout, rewards, validity and program ids."""
+    """Return what a group contains for one rollout: the rollout, its rewards, validity and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length
@@ -218,7 +219,7 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
 
 
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
-    """Return the candidate that first proposed each program in the run; seeds have none."""
+    """Return the candidate that first proposed each program in the run; seeds have no such candidate."""
     first: dict[str, Candidate] = {}
     is_seed = exists().where(prompts.c.id == tells.c.prompt_id, prompts.c.kind == PromptKind.SEED)
     for start in range(0, len(program_ids), _IDS_PAGE):

@@ -1,4 +1,4 @@
-"""Paged, indexed queries for the live page."""
+"""Queries for the live web page. They use indexes and return a limited number of rows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from evovpo.store.summary import FREE, heldout_of
 from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 
 _ASKS_BACK = 200
-"""Number of latest asks that are checked for open ones."""
+"""Number of latest prompts that are checked for missing replies."""
 _SLOTS = 1 << 16
 """More than the number of answers in any completion."""
 _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
@@ -42,15 +42,15 @@ class RunHead(NamedTuple):
 
 
 class Browsing(Database):
-    """Queries of runs and programs in pages."""
+    """The methods of a store that list runs, answers and programs for the live web page."""
 
     @reading
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
     ) -> list[RunHead]:
-        """Return runs, newest first, filtered by a part of the problem's name and by status.
+        """Return up to `limit` runs, newest first, filtered by a part of the problem's id and by status.
 
-        `status` may also be `memorised`; memorised runs do not count as solved.
+        `status` may also be `memorised`. Memorised runs are not listed as `solved`.
         """
         first, other = run_events.alias(), run_events.alias()
         of_run = other.c.run_id == first.c.run_id
@@ -90,9 +90,9 @@ class Browsing(Database):
         parse_status: str | None,
         characters: int,
     ) -> list[dict[str, Any]]:
-        """Return the slots of a run in order, all or with one parse status, without starting programs.
+        """Return up to `limit` answers of a run in order, without starting programs.
 
-        `position` is that of the tell, from 0; `text` is cut to `characters`; its full length is added.
+        `position` is the position of the tell, from 0. `text` is truncated; `characters` is its full length.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
@@ -116,7 +116,7 @@ class Browsing(Database):
 
     @reading
     def children(self, connection: Connection, run_id: str, program_id: str, limit: int) -> list[str]:
-        """Return the first `limit` children of a program in a run."""
+        """Return the ids of the first `limit` programs made from a program in a run."""
         made = (
             select(candidates.c.program_id, func.min(_ORDER).label("first"))
             .join(candidate_parents, candidate_parents.c.candidate_id == candidates.c.id)
@@ -128,7 +128,7 @@ class Browsing(Database):
 
     @reading
     def open_asks(self, connection: Connection, run_id: str) -> list[dict[str, Any]]:
-        """Return the latest asks of a run that still wait for replies."""
+        """Return the prompts of a run that still wait for replies, looking only at the latest prompts."""
         last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
         told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
         replies, wanted = told.scalar_subquery().label("replies"), prompts.c.rollouts.label("wanted")
@@ -148,7 +148,7 @@ class Browsing(Database):
     def beginnings(
         self, connection: Connection, program_ids: Collection[str], characters: int
     ) -> dict[str, str]:
-        """Return the first characters of at most 1000 programs, by id."""
+        """Return the first `characters` characters of at most 1000 programs, by program id."""
         begun = select(programs.c.id, _begun(programs.c.source, characters))
         return {row[0]: row[1] for row in connection.execute(begun.where(programs.c.id.in_(program_ids)))}
 
@@ -162,7 +162,7 @@ class Browsing(Database):
     def first_tell(
         self, connection: Connection, run_id: str, program_id: str
     ) -> tuple[Prompt, Tell, int] | None:
-        """Return the ask and tell that first proposed a program in a run and the tell's position, or None."""
+        """Return the prompt and tell that first proposed a program, and the tell's position; else None."""
         place = select(func.min(candidates.c.position)).where(
             candidates.c.program_id == program_id, candidates.c.run_id == run_id
         )

@@ -1,4 +1,4 @@
-"""Removes whole runs from a store; nothing else deletes rows."""
+"""Removes whole runs from a store. No other code deletes rows."""
 
 import contextlib
 from collections import Counter
@@ -18,7 +18,7 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """The removed runs and rows, or in a dry run those that would be removed."""
+    """The removed runs and rows. After a dry run, the runs and rows that would be removed."""
 
     runs: list[str]
     kept: dict[str, str]
@@ -27,7 +27,7 @@ class PruneResult(NamedTuple):
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs and all rows that only they use, in one transaction; a dry run only counts."""
+    """Remove runs, and rows that only these runs use, in one transaction; a dry run only counts the rows."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
@@ -49,7 +49,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
-    """Return the rows to delete with the runs, referring rows first."""
+    """Return the rows to delete with the runs. Rows come before the rows that they refer to."""
     prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,
@@ -63,7 +63,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
             found.append((table, table.c[owner].in_(of_run[owner])))
 
     def only_there(column: sa.Column[Any], *others: sa.Select[Any]) -> list[list[str]]:
-        """Return, in pages, the ids in a column that occur in these runs only."""
+        """Return the ids in a column that occur only in these runs, split into pages."""
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))
@@ -83,7 +83,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Temporarily index foreign keys that lack an index: each deleted row makes the database search them."""
+    """Temporarily index foreign keys without an index: the database searches them for each deleted row."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

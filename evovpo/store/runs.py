@@ -1,4 +1,4 @@
-"""Stores and reads problems, programs, runs, their statuses, and their requests to model servers."""
+"""Stores and reads problems, programs, and runs with their statuses and requests to model servers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ class CallTotals(NamedTuple):
     failed: int
     """Failed requests, retried or not."""
     prompt_tokens: int
-    """As far as the servers report tokens."""
+    """Sum of the token counts that servers report."""
     completion_tokens: int
     cost: float | None
     """None if no model has a price."""
@@ -33,7 +33,7 @@ class CallTotals(NamedTuple):
 
 
 class Runs(Database):
-    """Methods for problems, programs, runs, and their requests to model servers."""
+    """The methods of a store for problems, programs, runs, and requests to model servers."""
 
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
@@ -68,7 +68,7 @@ class Runs(Database):
 
     @writing
     def add_run(self, connection: Connection, run: Run) -> None:
-        """Store a run with its first status; its problem must be stored."""
+        """Store a run with its first status. The problem of the run must already be stored."""
         if connection.scalar(select(runs.c.id).where(runs.c.id == run.id)) is not None:
             raise StoreError(f"run {run.id} is stored already; resume it, or choose another id")
         if _problem(connection, run.problem_id, run.problem_version) is None:
@@ -78,7 +78,7 @@ class Runs(Database):
 
     @reading
     def parts(self, connection: Connection, run_id: str) -> list[RunPart]:
-        """Return the parts of a run in order; the first has the settings at its start."""
+        """Return the parts of a run in order: one for the start, and one for each change of settings."""
         require_run(connection, run_id)
         begun = connection.scalar(select(runs.c.config_json).where(runs.c.id == run_id)) or ""
         where = (run_events.c.run_id == run_id) & run_events.c.config_json.is_not(None)
@@ -93,7 +93,7 @@ class Runs(Database):
         heldout: tuple[int, int] | None = None,
         part: RunPart | None = None,
     ) -> None:
-        """Append a status of a run, with the run's held-out result (passed, total) and new part, if any."""
+        """Append a status to a run, optionally with its held-out result (passed, total) and a new part."""
         require_run(connection, run_id)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         passed, total = heldout or (None, None)
@@ -105,7 +105,7 @@ class Runs(Database):
 
     @reading
     def run(self, connection: Connection, run_id: str) -> Run:
-        """Return a run with its latest status, by its id or a unique prefix of it."""
+        """Return a run with its latest status. `run_id` is the id of the run or a unique prefix of the id."""
         row = connection.execute(with_status().where(runs.c.id == run_id)).first()
         if row is not None:
             return run_of(row)
@@ -152,7 +152,7 @@ class Runs(Database):
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
-        """Store a request to a model server, dated now; its run and prompt must be stored."""
+        """Store a request to a model server, dated now. Its run and prompt must already be stored."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         append(connection, calls, [row_of(calls, call, at=now)])
 
@@ -178,7 +178,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store new programs and return the stored source of every id; `stored` are sources read already."""
+    """Store new programs, and return the source of every program by id. `stored` has known sources."""
     if not wanted:
         return {}
     if stored is None:
@@ -212,7 +212,7 @@ def with_status() -> Select[Any]:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run in a row of `with_status`. Raises StoreError if its id is not a valid file name."""
+    """Return the run in a row of `with_status`. Raises StoreError if the run's id is no valid file name."""
     if not row.id.isprintable() or "/" in row.id or row.id[:1] in ("", "."):
         raise StoreError(f"expected ids of runs without slash and control character, found {row.id!r:.80}")
     changed = {}

@@ -1,7 +1,7 @@
 """The tables of the store; `docs/store.md` explains the columns.
 
 Migrations bring an older store to the same schema. The `key` of a column is the name of the record field
-in it.
+that the column stores.
 """
 
 from dataclasses import fields

@@ -27,7 +27,7 @@ from evovpo.store.schema import (
 from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Status
 
 _PAGE = 1000
-"""Tells whose candidates are read at once."""
+"""Number of tells whose candidates are read at once."""
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
 """Kinds of prompts whose programs do not count against the budget."""
 
@@ -45,7 +45,7 @@ class RunRow(NamedTuple):
     created_at: str
     """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """Held-out rows that the best program passes, and their total; None before the run ended."""
+    """Numbers of held-out rows passed by the best program and in total; None before the run ended."""
     score: float | None = None
     """The best score, or None."""
     score_name: str = ""
@@ -57,7 +57,7 @@ class RunRow(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program also passes every held-out row; None if unknown or without such rows."""
+        """True if the best program also passes all held-out rows; None if unknown or there are none."""
         return _solved_heldout(self)
 
     @property
@@ -67,7 +67,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """A run's figures after one tell."""
+    """Statistics of a run after one tell."""
 
     tell: int
     evaluations: int
@@ -78,23 +78,23 @@ class CurvePoint(NamedTuple):
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
-    """Return the number of evaluations until all objectives had full reward, or None."""
+    """Return the number of evaluations until a program had full reward on all objectives, or None."""
     return next((point.evaluations for point in curve if point.examples_passed == objectives), None)
 
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
-    """Return (evaluations, best mean reward rounded to `digits`) at every rise of the reward."""
+    """Return (evaluations, best mean reward rounded to `digits`) at every rise of the best mean reward."""
     bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
     points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
 class CandidateLine(NamedTuple):
-    """Short form of a candidate."""
+    """Short form of a `Candidate`."""
 
     kind: PromptKind
     way: str
-    """The prompt's way to ask, or empty."""
+    """Name of the prompt's `Way` (`evovpo.search.ways`), or empty."""
     island: int
     parse_status: ParseStatus
     program_id: str | None
@@ -113,7 +113,7 @@ class CandidateLine(NamedTuple):
 
 
 class TellLine(NamedTuple):
-    """Short form of a tell."""
+    """Short form of a `Tell`, a judged reply."""
 
     position: int
     policy_version: int | None
@@ -126,7 +126,7 @@ class TellLine(NamedTuple):
 
 @dataclass
 class RunSummary:
-    """Summary of a run so far; `add` counts one more tell."""
+    """Summary of a run so far; `add` updates it with the next tell."""
 
     proposed: int = 0
     """Candidates that count against the budget: all except starting programs."""
@@ -144,9 +144,9 @@ class RunSummary:
     by_status: dict[Status, int] = field(default_factory=dict)
     """Counts of the evaluated candidates, including duplicates."""
     by_way: dict[str, list[int]] = field(default_factory=dict)
-    """Way to ask -> [candidates, candidates that raised the best mean reward]."""
+    """Name of a `Way` -> [candidates, candidates that raised the best mean reward]."""
     best_program_id: str | None = None
-    """Program with the highest mean reward; ties: most components passed, shortest, first proposed."""
+    """Program with the highest mean reward. Ties go to most components passed, then shortest, then first."""
     best_mean_reward: float | None = None
     examples_passed: int = 0
     best_length: int = 0
@@ -155,18 +155,18 @@ class RunSummary:
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     heldout: tuple[int, int] | None = None
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """[proposed, rewards] of each candidate that no earlier one matches or exceeds in every component."""
+    """[proposed, rewards] of candidates for which no earlier one is as good or better in every component."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
     """The vectors of `risen` as rows of an array, or None before the first `add`."""
 
     @property
     def solved_heldout(self) -> bool | None:
-        """As in `RunRow`."""
+        """The same as `RunRow.solved_heldout`."""
         return _solved_heldout(self)
 
     def add(self, tell: TellLine) -> None:
-        """Count the next tell of the run."""
+        """Update the summary with the next tell of the run."""
         self.rollouts += tell.policy_version is not None
         self.tokens += tell.tokens
         self.sampling_seconds += tell.seconds
@@ -208,7 +208,7 @@ class RunSummary:
 
 
 class Summaries(Runs):
-    """Methods for the list of runs and for summaries."""
+    """The methods of a store for the list of runs and for summaries of runs."""
 
     @reading
     def runs(self, connection: Connection) -> list[RunRow]:
@@ -258,7 +258,7 @@ class Summaries(Runs):
 
     @reading
     def tell_lines(self, connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
-        """Return the tells of a run from position `first` through `last`."""
+        """Return the tells (judged replies) of a run from position `first` through `last`."""
         return _tell_lines(connection, run_id, first, last)
 
 

@@ -1,4 +1,4 @@
-"""Stores asks and tells, with one statement per table."""
+"""Stores prompts and tells, with one SQL statement per table."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -45,7 +45,7 @@ _KNOWN = (
 
 
 class Tells(Database):
-    """Methods that store asks and the judged replies to them."""
+    """The methods of a store that write prompts and the judged replies to them (tells)."""
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
@@ -53,7 +53,7 @@ class Tells(Database):
 
     @writing
     def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
-        """Store an ask before it is sent; return False if it is stored already."""
+        """Store a prompt before it is sent. Return False if it is already stored."""
         self._target(connection, prompt.run_id)
         if connection.scalar(_ASKED, {"id": prompt.id}) is not None:
             if prompts_where(connection, prompts.c.id == prompt.id) != [prompt]:
@@ -68,16 +68,16 @@ class Tells(Database):
         return True
 
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-        """Store one judged reply like `add_tells`; return False if it was told before."""
+        """Store one judged reply as `add_tells` does. Return False if the reply is already stored."""
         return self.add_tells(run_id, [tell], order)[0]
 
     @writing
     def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
-        """Store consecutive judged replies in one transaction; return for each whether it is new.
+        """Store consecutive judged replies in one transaction. Return for each reply whether it is new.
 
-        `order` is the position in the run, from 0, of the first new reply; replies told before are skipped.
-        The first evaluation of a program on a problem version is shared by all runs. Raises StoreError for
-        a prompt of another run, a tell out of order, or an evaluation that does not fit.
+        `order` is the position of the first new reply in the run, from 0. Stored replies are skipped. The
+        first evaluation of a program on a problem version is shared by all runs. Raises StoreError for a
+        prompt of another run, a wrong `order`, or an evaluation that does not fit its candidate and run.
         """
         problem_version, objective_names = self._target(connection, run_id)
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
@@ -157,7 +157,7 @@ def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
 def _before(
     connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
 ) -> tuple[int, set[tuple[str, int]]]:
-    """Return the position of the next tell of a run, and the replies of these prompts told before."""
+    """Return the position of the next tell of a run, and the stored replies to the same prompts."""
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
     asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}
@@ -183,8 +183,8 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
 
-    `stored` has the digests of the shared evaluations by program id. A sandbox fault or an evaluation that
-    differs from the shared one is private to its candidate, so that replay sees what the search saw.
+    `stored` has the digests of shared evaluations by program id. A sandbox fault, or an evaluation that
+    differs from the shared evaluation, is private to its candidate, so that replay sees what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

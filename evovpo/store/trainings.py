@@ -17,7 +17,7 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, 
 
 
 class Trainings(Database):
-    """Methods for policy versions, their events, and the trainings that produced them."""
+    """The methods of a store for policy versions, their events, and the trainings that made them."""
 
     @writing
     def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
@@ -71,7 +71,7 @@ class Trainings(Database):
     def serve(
         self, connection: Connection, number: int, reason: str = "", *, is_roll_back: bool = False
     ) -> bool:
-        """Serve a stored version to searches; return False if it is served already."""
+        """Let searches use a stored policy version from now on. Return False if they already use it."""
         served = self._served(connection)
         if served is not None and served.number == number:
             return False

@@ -31,7 +31,7 @@ def measure(
         str | None,
         option("URL", "OpenAI-compatible server: its address, ending in /v1; its key is in OPENAI_API_KEY."),
     ] = None,
-    answers: Annotated[int, option("M", "Answers per completion.", min=1)] = 1,
+    answers: Annotated[int, option("M", "Answers in one completion.", min=1)] = 1,
     ks: Ks = "1,3,6,12,24",
     prompts: Annotated[int, option("N", "Number of prompts.", min=1)] = 64,
     temperature: Annotated[
@@ -59,7 +59,8 @@ def measure(
 ) -> None:
     """Measure the rewards of models on a domain, with 95 % intervals over the prompts.
 
-    The largest k is the number of answers sampled per prompt. A model's generation_config.json is ignored.
+    As many answers per prompt are sampled as the largest value of --k. A model's generation_config.json is
+    ignored.
     Bundled domains use their test tasks; with --data, give rows that were not used for training.
     [bold]--json[/bold] has one row per prompt.
 

@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "[bold]MODEL@URL[/bold] of a vLLM server that must load the version before it is served: its base "
-        "model's name, and an address that ends in /v1; repeatable.",
+        "vLLM server that must load a new version before that version is served, as [bold]MODEL@URL[/bold]: "
+        "name of the server's base model, address ending in /v1; repeatable.",
         "--server",
     ),
 ]

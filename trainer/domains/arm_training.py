@@ -1,6 +1,6 @@
-"""One arm of a study: train the start model on policy with one objective, then measure it.
+"""Trains the start model of a study on policy with the objective of one arm, and measures models.
 
-Everything runs in this process and is determined by the arm, its seed and the domain.
+Everything runs in this process. The arm, its seed and the domain determine the result.
 """
 
 import copy
@@ -32,7 +32,7 @@ _PROMPTS_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class TrainingArm:
-    """The training settings of an arm."""
+    """The training settings of one arm of a study."""
 
     objective: str
     answers: int
@@ -40,24 +40,23 @@ class TrainingArm:
     rollouts: int
     """G, completions per prompt. All arms of a study have the same number of answers per prompt, m·G."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Settings of the objective."""
     learning_rate: float = 3e-4
     kl: float = 0.0
     single_share: float = 0.0
-    """Share of prompts for which m·G single answers are sampled, and trained on with `grpo`."""
+    """Share of prompts that get m·G completions of one answer each, which are trained on with `grpo`."""
     parent_share: float = 0.0
-    """Share of prompts, at most a half, that show a parent with its reward vector (`_sample_step`)."""
+    """Share of prompts that show an earlier answer (a parent) with its reward vector; at most 0.5."""
 
 
 class TrainingBudget(Part):
     """The training budget of every arm of a study."""
 
     tokens: Positive = 120_000
-    """Completion tokens to sample; the step that reaches them is the last."""
+    """Completion tokens to sample. The step that reaches this number is the last step."""
     prompts: Positive = 8
     """P, prompts per step."""
     tasks: Positive = 1000
-    """Number of training tasks, used in a seeded random order; none is repeated until all were used."""
+    """Number of training tasks, used in a seeded random order. All are used before one is repeated."""
 
 
 def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Completion]]]:
@@ -68,7 +67,7 @@ def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Comp
 
 
 class TaskMeasure(NamedTuple):
-    """The statistics of one task's answers, and their completion tokens."""
+    """The statistics of the answers to one task, and the number of completion tokens."""
 
     measure: Measure
     tokens: int
@@ -83,7 +82,7 @@ def measure(
     seed: int,
     temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Measure `per_task` answers per task, sampled in chains of `answers`.
+    """Return statistics of at least `per_task` answers per task, with `answers` answers per completion.
 
     Raises `SandboxError` if no completion of a task can be judged.
     """
@@ -117,10 +116,10 @@ def train(
     seed: int,
     on_step: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> tuple[Any, list[dict[str, float]]]:
-    """Return the trained model and the figures of its steps.
+    """Return the trained model and the statistics of each training step.
 
-    Raises `DivergedError` if a step is not finite, and `ConfigError`, before sampling, if the domain cannot
-    show the parents that the arm asks for.
+    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if the arm wants
+    prompts with a parent and the domain has none.
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
@@ -157,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt; `faults` counts those on which the sandbox failed."""
+    """The judged completions of one prompt. `faults` counts those left out because the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -165,12 +164,11 @@ class _Group(NamedTuple):
     answers_G_M: list[list[JudgedAnswer]]
     has_parent: bool
     tokens: int
-    """Tokens of all completions."""
     faults: int
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
-        """Reward vectors, zero for an answer that repeats another of its chain."""
+        """Reward vectors; zeros for an answer that repeats an earlier answer of its completion."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
@@ -180,11 +178,11 @@ class _Group(NamedTuple):
 def _sample_step(
     arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    """Return the P judged groups of a step.
+    """Return the judged groups of a step, one for each of its P prompts.
 
-    If n prompts are to show a parent, the first P - n tasks are prompted without one. The first n of these
-    with a usable parent (`_choose_parent`) are prompted again, with it; if fewer than n have one, prompts of
-    the last tasks, without a parent, fill the step.
+    Suppose n of the prompts should show a parent. First, the first P - n tasks are prompted without a parent.
+    Of these tasks, the first n with a usable parent (`_choose_parent`) are prompted again with the parent. If
+    there are fewer than n, the step is filled with prompts of the last tasks, without a parent.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -204,7 +202,7 @@ def _sample_step(
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
     """Return the key of a readable answer, chosen from a group by lexicase selection (Spector 2012).
 
-    None if any answer is right, because a search would have ended, or if all are unreadable.
+    Return None if any answer is right, because a search would have ended, or if no answer is readable.
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):
@@ -257,7 +255,7 @@ def _sample(
 def _training_rows(
     arm: TrainingArm, groups: Sequence[_Group], rng: np.random.Generator
 ) -> tuple[list[list[TrainingRow]], float]:
-    """Return the rows of each group, and the share of groups with spread."""
+    """Return the training rows of each group, and the share of groups with non-zero advantages."""
     rows: list[list[TrainingRow]] = [[] for _ in groups]
     with_spread = 0
     for objective in dict.fromkeys(group.objective for group in groups):
@@ -286,7 +284,7 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
 
 
 def _chosen_tasks(tasks: int, step: int, prompts: int, seed: int) -> list[int]:
-    """Return the tasks of a step: an endless sequence of seeded permutations, cut into steps."""
+    """Return the indices of a step's tasks, from an endless sequence of seeded permutations of all tasks."""
     return [
         int(np.random.default_rng([seed, place // tasks, 1]).permutation(tasks)[place % tasks])
         for place in range(step * prompts, (step + 1) * prompts)

@@ -16,9 +16,9 @@ from trainer.domains.maze import MAZE_MODEL
 START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
 """Folder of the start model of each task family, by name."""
 GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
-"""Domains that generate their tasks."""
+"""Names of the domains that generate their tasks."""
 FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench")
-"""Domains that read a file; each is a module of `trainer.domains.text`."""
+"""Names of the domains that read a file; each is a module of `trainer.domains.text`."""
 _TENTHS: tuple[Split, ...] = ("train",) * 8 + ("validation", "test")
 _BUNDLED_TASKS = 200
 
@@ -34,11 +34,11 @@ def open_domain(
 ) -> Domain:
     """Open a domain by name, with prompts that ask for `answers` answers.
 
-    `name` is one of `GENERATED` (no data), one of `FILE_DOMAINS` (which read `data`, one file or several,
-    comma-separated), or a Python file (`trainer/domains/text/yours.py`). Every row of a file is a prompt;
-    `split` (train, validation, test) selects 8, 1 or 1 of every ten rows by position. Generated domains make
-    the tasks of the split (default: train). `tasks` limits the prompts by a fixed random draw, balanced over
-    strata. `dates`, FROM..TO, keeps only rows of these days (2024-08 means the month).
+    `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file (`trainer/domains/text/yours.py`).
+    `data` is one file or several, separated by commas; each row is a prompt. `split` selects rows by
+    position: of every ten, 8 for train, 1 for validation and 1 for test. A generated domain makes the tasks
+    of the split (default: train). `tasks` is the maximum number of prompts, drawn with a fixed seed and
+    balanced over strata. `dates` (FROM..TO) keeps only rows of these days; 2024-08 means the whole month.
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """
@@ -92,7 +92,7 @@ def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[d
 
 @contextmanager
 def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
-    """Yield a task family, ready to judge, with its own start model or the one in the folder `start`.
+    """Yield a task family with its own start model, or with the model in the folder `start`.
 
     Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of `strings` cannot start.
     """

@@ -1,7 +1,7 @@
-"""Domains: prompts, and functions that judge the answers of completions.
+"""A domain has prompts, and functions that judge the answers in completions.
 
-Some read a file (`trainer/domains/text/`), others generate their tasks; `trainer/domains/catalogue.py` opens
-one by its name.
+Some domains read a file (`trainer/domains/text/`), the other domains generate their tasks. A domain is opened
+by name in `trainer/domains/catalogue.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,12 +21,12 @@ Row: TypeAlias = Mapping[str, Any]
 """One row of a domain's prompts."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 Chains: TypeAlias = list[list[JudgedAnswer]]
-"""Exactly m answers per completion; an unreadable or missing answer has zero rewards and a reason."""
+"""For each completion, exactly m judged answers. An unreadable or missing answer has zeros and a reason."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Prompts and the function that judges their answers; a context manager that closes the judge."""
+    """Prompts, and the functions that judge answers to them. As a context manager, it closes the judge."""
 
     name: str
     components: tuple[str, ...]
@@ -36,7 +36,7 @@ class Domain:
     prompts: list[dict[str, Any]]
     """Rows with `prompt` (a text or chat messages, as in TRL) and the columns needed for judging."""
     judge_texts: Callable[[Sequence[str], Sequence[Row]], Chains]
-    """Judges completions, given the row of each."""
+    """Judges the texts of completions. The second argument has the row of each completion."""
     max_tokens: int
     """Maximum completion tokens to sample."""
     start_model: Path | None = None
@@ -54,16 +54,16 @@ class Domain:
         self.close()
 
     def judge(self, completions: Sequence[Any], rows: Sequence[Row]) -> Chains:
-        """Return the judged answers of completions, texts or lists of chat messages.
+        """Return the judged answers of each completion. A completion is a text or a list of chat messages.
 
         A repeated answer keeps its rewards (`without_repeats` sets them to zero). If something outside the
-        completion failed (the sandbox, a judge), the answers have no rewards.
+        completion failed, such as the sandbox or a judge, the answers have no rewards.
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)
 
     def check_tokens(self, tokenizer: Any) -> None:
-        """Raise `ConfigError` if the domain judges token ids and the tokenizer is not the expected one."""
+        """Raise `ConfigError` if the domain judges token ids, and the tokenizer is not its start model's."""
         text = self.prompts[0]["prompt"] if self.prompts else ""
         if self.start_model is None or self.judge_ids is None or not text:
             return
@@ -76,9 +76,9 @@ class Domain:
             )
 
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
-        """Return rewards `[m, D]` of each completion: zeros for unreadable, missing and repeated answers.
+        """Return the rewards `[m, D]` of each completion, or None if something outside the completion failed.
 
-        None if something outside the completion failed.
+        An unreadable, missing or repeated answer has zeros.
         """
         return [_rewards(chain) for chain in self.judge(completions, rows)]
 
@@ -89,7 +89,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Reward function for a `trainer.VPOTrainer` whose dataset is made of `prompts`."""
+        """Return the rewards of each completion. This is a reward function for `VPOTrainer`."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}
@@ -100,7 +100,7 @@ class Domain:
     def score_rows(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
     ) -> list[Any]:
-        """Return the same as `score`, for completions given with their rows."""
+        """Return the same rewards as `score`; the columns are given as one row per completion."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
@@ -121,29 +121,29 @@ class TaskFamily(Protocol):
 
     @property
     def shows_parents(self) -> bool:
-        """True if a prompt can show an answer that is to be improved."""
+        """True if a prompt can show an earlier answer to improve (a parent)."""
 
     def max_tokens(self, answers: int) -> int:
         """Return the maximum completion tokens to sample."""
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` tasks of a split, determined by the seed; no two splits share a task."""
+        """Return the first `count` tasks of a split for a seed; two splits never share a task."""
 
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt that asks for `answers` answers.
+        """Return the token ids of the prompt that asks for `answers` answers.
 
-        If `shows_parents`, it also shows the answer with the key `parent` and the result of that answer.
+        If `parent` is the key of an earlier answer, the prompt also shows this answer and its result.
         """
 
     def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` answers of a completion, padded with missing ones.
+        """Return exactly `answers` judged answers of a completion, padded with missing answers.
 
-        A repeated answer keeps its rewards; one on which the sandbox failed has none.
+        A repeated answer keeps its rewards. An answer has no rewards if the sandbox failed on it.
         """
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Draw up to `count` random rows, as equally as possible from each `stratum`; keep their order."""
+    """Return up to `count` random rows in their order, drawn as equally as possible from each `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

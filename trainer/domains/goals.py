@@ -1,7 +1,7 @@
 """Goal-conditioned training, a baseline of the VPO paper (arXiv 2605.22817).
 
-Each prompt shows component weights, and the reward of an answer is the weighted sum. Training weights are
-drawn from Dirichlet(1, …, 1) for each prompt; measuring uses the weights of the domain's scalar reward.
+Each prompt shows a weight for each reward component, and the reward of an answer is the weighted sum. For
+training, the weights are drawn from Dirichlet(1, …, 1); for measuring, they are the domain's own (`scalar`).
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 
 
 def with_goals(domain: Domain, seed: int | None) -> Domain:
-    """Add weights to each prompt and its column `goal`: random ones or, without a `seed`, the domain's own.
+    """Return the domain with weights added to each prompt: random or, without a `seed`, its `scalar` weights.
 
     Raises `ConfigError` if the domain judges token ids or its rows have different numbers of components.
     """
@@ -37,7 +37,7 @@ def with_goals(domain: Domain, seed: int | None) -> Domain:
 
 
 def by_goal(rewards: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
-    """Return the weighted sums [m, 1] of the rewards of each completion; None stays None."""
+    """Return for each completion the weighted rewards `[m, 1]` of its answers; None stays None."""
     return [
         None if found is None else np.asarray(found) @ np.array(row["goal"])[:, None]
         for found, row in zip(rewards, rows, strict=True)

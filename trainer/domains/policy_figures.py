@@ -1,4 +1,4 @@
-"""Measures policies on a domain: figures by k with intervals over its prompts, paired differences."""
+"""Measures policies on a domain: statistics by k with intervals over the prompts, and paired differences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,36 +20,36 @@ BY_K = {
     "expected_best_at_k": "E_w best@k: best of k under random weightings",
     "union_at_k": "union@k: what k answers cover together",
 }
-"""Figures of `evovpo.judging.measure.Measure` by k, with their titles."""
+"""Statistics of `evovpo.judging.measure.Measure` that depend on k, with their titles."""
 OF_ALL = {
     "diversity": "diversity: mean L1 distance of two answers' rewards",
     "pareto_share": "Pareto share: answers that no other one to the prompt beats",
 }
-"""Figures over all answers to a prompt, with their titles."""
+"""Statistics over all answers to a prompt, with their titles."""
 
 
 @dataclass(frozen=True)
 class PolicyFigures:
-    """The figures of one policy on T prompts, with one set of sampling settings."""
+    """The statistics of one policy on T prompts, with one set of sampling settings."""
 
     name: str
     ask: Ask
     measures: tuple[Measure, ...]
     ks: tuple[int, ...]
     names: tuple[Mapping[str, Any], ...]
-    """The keys that come first in each prompt's JSON row."""
+    """The first entries of each prompt's JSON row, such as its id."""
 
     def values(self, figure: str, k: int = 0) -> Array:
-        """Return one figure of each prompt `[1, T]`."""
+        """Return the values `[1, T]` of one statistic, one for each prompt."""
         found = (getattr(one, figure) for one in self.measures)
         return np.array([[one if figure in OF_ALL else one([k])[0] for one in found]], dtype=np.float64)
 
     def by_k(self, figure: str) -> dict[int, Interval]:
-        """Return a figure's mean over the prompts for each k, with its 95 % interval."""
+        """Return for each k the mean of a statistic over the prompts, with its 95 % interval."""
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
     def as_json(self) -> dict[str, Any]:
-        """Return every figure with `mean`, `low` and `high`; maps by k have strings as keys."""
+        """Return all statistics as JSON, with `mean`, `low` and `high`; each k is a string key."""
         return {
             "model": self.name,
             **self.ask.settings,
@@ -62,7 +62,7 @@ class PolicyFigures:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a JSON row of figures per prompt, starting with its id and stratum if the file has them."""
+        """Return a JSON row of statistics for each prompt, beginning with the prompt's id and stratum."""
         ks = self.ks
         return [
             {
@@ -76,12 +76,12 @@ class PolicyFigures:
 
 
 def by_prompt(rows: Sequence[Mapping[str, Any]], figure: str, k: str) -> Array:
-    """Return one figure of each prompt `[1, T]` from rows of `PolicyFigures.rows`."""
+    """Return the values `[1, T]` of one statistic, one for each row of `PolicyFigures.rows`."""
     return np.array([[row[figure][k] for row in rows]], dtype=np.float64)
 
 
 def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
-    """Return a figure's mean over rows for each k."""
+    """Return for each k the mean of a statistic over the rows."""
     return {k: float(by_prompt(rows, figure, k).mean()) for k in rows[0][figure]}
 
 
@@ -93,7 +93,7 @@ def ends(interval: Interval) -> dict[str, float]:
 def figures(
     name: str, found: Sequence[Sequence[JudgedCompletion]], ks: Sequence[int], ask: Ask, domain: Domain
 ) -> PolicyFigures:
-    """Return the figures of a policy's judged completions. Raises `SandboxError` as `measure`."""
+    """Return the statistics of a policy's judged completions. Raises the `SandboxError` of `measure`."""
     measures = tuple(
         replace(measure([one.answers for one in completions]), scalar=domain.scalar) for completions in found
     )
@@ -106,7 +106,7 @@ def figures(
 
 
 def minus(ours: PolicyFigures, theirs: PolicyFigures, figure: str, k: int = 0) -> Difference:
-    """Return one policy's figure minus another's, paired over the same prompts."""
+    """Return a statistic of policy `ours` minus that statistic of `theirs`, paired over the same prompts."""
     return difference(ours.values(figure, k), theirs.values(figure, k))
 
 
@@ -119,7 +119,7 @@ def measure_policies(
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
-    """Return the figures of each model, by default the start model, at each temperature.
+    """Return the statistics of each model at each temperature; without models, of the start model.
 
     With `base_url` the models run on a server. `ask` has the other sampling settings. Raises `ConfigError`
     for a domain without a start model, and the errors of `load_policy` and `complete_at`.

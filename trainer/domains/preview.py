@@ -1,4 +1,4 @@
-"""The preview of a training: its prompts, rewards of a few completions, and cost."""
+"""The preview of a training: some prompts, the rewards of a few completions, and the expected cost."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,12 +17,12 @@ _PROMPTS, _SHOWN = 8, 3
 
 
 def preview(asked: TrainingRequest) -> dict[str, Any]:
-    """Return the preview of a training as JSON, from G completions of each of eight prompts.
+    """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    Memory is `memory_bytes` plus the activations of one batch on one device: two rows of logits per
-    completion token and, per token of the longest prompt and completion, one row per layer with
-    checkpointing or 16 without. For one step on a CPU this was 12 % too low with 9 million parameters and 9 %
-    too high with 50 million. Raises as `trainer.domains.training.train`; writes nothing.
+    The memory is `memory_bytes` plus the activations of one batch on one device. There are two rows of logits
+    per completion token. Per token of the longest prompt and completion, there is one hidden row per layer
+    (16 without gradient checkpointing). For one step on a CPU, this estimate was 12 % too low with 9 million
+    parameters and 9 % too high with 50 million. Raises the errors of `trainer.domains.training.train`.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)
@@ -66,7 +66,7 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
 def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
     """Return the float32 bytes of weights, gradients, Adam's moments and the KL reference.
 
-    With LoRA the adapter is not counted, and the reference is the model without it.
+    With LoRA, only the base model is counted; it is the KL reference too.
     """
     return round(4 * parameters * (1 if lora else 4 + has_reference))
 

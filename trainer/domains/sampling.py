@@ -20,19 +20,19 @@ from evovpo.types import Message, PolicyVersion, Prompt, PromptKind, Sampling
 from trainer.domains.domain import Domain, Row
 
 _ROWS_AT_ONCE = 192
-"""Maximum completions per batch, unless one prompt alone has more."""
+"""Maximum completions per batch. A prompt with more completions is a batch of its own."""
 
 
 @dataclass(frozen=True)
 class Ask:
-    """Sampling settings; a model's generation_config.json gives only the end tokens."""
+    """Sampling settings. They replace a model's generation_config.json, except for its end tokens."""
 
     completions: int
     temperature: float = 1.0
     seed: int = 0
     top_p: float = 1.0
     top_k: int = 0
-    """0: sample from all tokens."""
+    """Number of likeliest tokens to sample from; 0 for all tokens."""
     repetition_penalty: float = 1.0
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of transformers' `GenerationConfig`, such as min_p."""
@@ -41,13 +41,13 @@ class Ask:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The sampling settings that are reported with figures."""
+        """The sampling settings that are reported with measurements."""
         names = ("temperature", "top_p", "top_k", "repetition_penalty")
         return {name: getattr(self, name) for name in names}
 
 
 class JudgedCompletion(NamedTuple):
-    """One completion, judged."""
+    """A completion with its judged answers."""
 
     text: str
     answers: list[JudgedAnswer]
@@ -56,9 +56,9 @@ class JudgedCompletion(NamedTuple):
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of a model: `name` itself, or the local copy of the model on the hub.
+    """Return the folder of a model. `name` is this folder, or the name of a model on the Hugging Face hub.
 
-    Raises `PolicyError` for a name that is neither.
+    Raises `PolicyError` if `name` is neither.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -75,9 +75,9 @@ def model_folder(name: str) -> Path:
 
 
 def load_policy(name: str) -> LoadedModel:
-    """Return a model by folder or hub name, on the accelerator in bfloat16, or on the CPU in float32.
+    """Load a model by folder or hub name: in bfloat16 on an accelerator, or in float32 on the CPU.
 
-    Raises `PolicyError` as `model_folder` and `evovpo.proposers.local.load_model`.
+    Raises the `PolicyError` of `model_folder` and `evovpo.proposers.local.load_model`.
     """
     found = load_model(PolicyVersion(0, None, str(model_folder(name))))
     if torch.accelerator.is_available():
@@ -99,10 +99,10 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the judged completions of each row, sampled in this process, determined by the seed.
+    """Sample completions for each row in this process, and return them judged.
 
-    The caller's random state is unchanged. Raises `PolicyError` for a prompt without tokens, or one
-    that leaves no room in the model's context.
+    The seed determines the completions, and the caller's random state is unchanged. Raises `PolicyError` if a
+    prompt has no tokens, or leaves no room in the model's context.
     """
     domain.check_tokens(policy.tokenizer)
     found: list[list[JudgedCompletion]] = []
@@ -129,7 +129,7 @@ def complete(
 
 
 def prompt_ids(tokenizer: Any, prompt: Any, template: Mapping[str, Any]) -> list[int]:
-    """Return the tokens of a prompt; raises `PolicyError` where the chat template refuses it."""
+    """Return the token ids of a prompt. Raises `PolicyError` if the chat template refuses the prompt."""
     text = as_text(prompt, tokenizer)
     if isinstance(text, str):
         return list(tokenizer(text)["input_ids"])
@@ -144,7 +144,6 @@ def prompt_ids(tokenizer: Any, prompt: Any, template: Mapping[str, Any]) -> list
 
 
 def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, ask: Ask) -> list[list[int]]:
-    """Return the token ids of the completions of each prompt in turn, end token included."""
     model, pad = policy.model, policy.end_ids[0]
     longest = max(map(len, prompts))
     context = getattr(model.config, "max_position_embeddings", None)
@@ -174,7 +173,7 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
 
 @contextmanager
 def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
-    """Generate with this configuration alone; transformers would fill gaps from the model's own."""
+    """Replace the model's generation configuration inside a `with` block."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     own, whole.generation_config = whole.generation_config, config
     try:
@@ -202,7 +201,7 @@ def complete_at(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Like `complete`, but sampled by an OpenAI-compatible server, as in a search. Raises `ServerError`."""
+    """Return the same as `complete`, but sample from an OpenAI-compatible server. Raises `ServerError`."""
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"

@@ -1,4 +1,4 @@
-"""Searches a domain's tasks in this process, many at once: settings, the loop, results and figures."""
+"""Searches many tasks of a domain at once in this process: settings, the search loop and result rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -14,18 +14,18 @@ _TASKS_AT_ONCE = 16
 
 
 class TaskSearch(NamedTuple):
-    """Settings of the search of a task."""
+    """The settings for searching one task."""
 
     evaluations: int
     rollouts: int
     """Completions per prompt, each with one answer."""
     temperature: float = 1.0
     joins: bool = False
-    """Join complementary programs without the model; only strings have joins."""
+    """Whether the search joins complementary programs without the model; only strings have joins."""
 
 
 class Searched(NamedTuple):
-    """The result of the search of one task."""
+    """The result of searching one task."""
 
     answers: list[JudgedAnswer]
     tokens: int
@@ -35,20 +35,20 @@ class Searched(NamedTuple):
 
 
 class OpenSearch(Protocol):
-    """The search of one task, driven by `run_searches`."""
+    """The search of one task; `run_searches` calls its methods in turn."""
 
     def ask(self) -> Prompt | None:
-        """Return the next ticket; once the search has ended, always None."""
+        """Return the next prompt of the search, or None once the search has ended."""
 
     def request(self, prompt: Prompt) -> SampleRequest:
-        """Return the model's sampling request for a ticket."""
+        """Return the model's sampling request for a prompt."""
 
     def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
-        """Judge a ticket's completions (none if the ticket carries programs), and tell the search."""
+        """Judge a prompt's completions and pass the results to the search."""
 
 
 def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
-    """Ask, sample with the model's current weights and tell, until all searches have ended."""
+    """Run all searches to their end; completions are sampled with the model's current weights."""
     complete = sampler_of(model)
     while asked := [(one, prompt) for one in searches if (prompt := one.ask()) is not None]:
         for first in range(0, len(asked), _TASKS_AT_ONCE):
@@ -63,7 +63,7 @@ def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
 
 
 def as_rollout(prompt: Prompt, index: int, completion: Completion, text: str = "") -> Rollout:
-    """Return a completion as a reply of a search that nothing stores."""
+    """Return a completion as a `Rollout` for a search that is not stored."""
     return Rollout(
         f"{prompt.id}-{index}", prompt.id, index, 0, text, completion.token_ids, completion.logprobs, None,
         Sampling(), "stop", 0.0,
@@ -71,7 +71,7 @@ def as_rollout(prompt: Prompt, index: int, completion: Completion, text: str = "
 
 
 def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:
-    """Return the figures of the first k answers for each k, and of all answers."""
+    """Return a JSON row with statistics of the first k answers for each k, and of all answers."""
     at_k: dict[str, dict[str, float]] = {}
     for k in ks:
         for figure, values in measure([[answer] for answer in found.answers[:k]]).by_k([k]).items():
@@ -94,5 +94,4 @@ def solved_by(found: Searched, ks: Sequence[int]) -> Mapping[str, float]:
 
 
 def task_seed(seed: int, number: int) -> int:
-    """Return the seed of the search of one task."""
     return int(np.random.default_rng([seed, number, 3]).integers(2**31))

@@ -1,7 +1,7 @@
 """On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers can load.
 
-The folder holds the trained model, `training.json` with request and result, and the last checkpoints, from
-which a repeated call continues.
+The folder holds the trained model, `training.json` with the request and the result, and the last checkpoints.
+A repeated call continues from the last checkpoint.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from trainer.objectives import find_objective
 
 TRAINING_FILE = "training.json"
 ADAPTER = "adapter"
-"""Folder of the LoRA adapter, next to the merged weights."""
+"""Name of the LoRA adapter's folder, next to the merged weights."""
 _BUNDLED_TASKS = 1000
 _LEARNING_RATES = {"bundled": 1e-3, "lora": 2e-5, "full": 1e-6}
 
@@ -62,15 +62,15 @@ class TrainingRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """Sampling settings that differ from the training's, for measuring before and after training."""
+    """Sampling settings for measuring, where they differ from the training's settings."""
     dates: str = ""
     test_dates: str = ""
-    """Date range FROM..TO of the test rows; `dates` is that of the training rows."""
+    """Date range FROM..TO of the test rows. `dates` is the date range of the training rows."""
     data_sha256: str = ""
     test_data_sha256: str = ""
-    """Expected SHA-256 of the concatenated files (`cat ONE OTHER | sha256sum`); empty for any."""
+    """Expected SHA-256 of the concatenated test files (`cat ONE OTHER | sha256sum`); empty: not checked."""
     goals: bool = False
-    """Goal-conditioned training, see `trainer.domains.goals`."""
+    """Whether the training is goal-conditioned; see `trainer.domains.goals`."""
 
     @property
     def answers_per_chain(self) -> int:
@@ -95,7 +95,7 @@ class TrainingRequest:
         return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:
-        """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if there is none."""
+        """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if none is usable."""
         if self.model is None and domain.start_model is None:
             raise ConfigError(
                 f"the domain {domain.name} has no start model of its own; give one with --model"
@@ -108,7 +108,7 @@ class TrainingRequest:
         return folder
 
     def ask(self, args: Any) -> Ask:
-        """Return the sampling settings for measuring: the training's, overridden by `sampling`."""
+        """Return the sampling settings for measuring: the training's settings, overridden by `sampling`."""
         more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
         ask = Ask(
             -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
@@ -117,7 +117,7 @@ class TrainingRequest:
         return replace(ask, **checked_sampling(self.sampling))
 
     def config(self, domain: Domain) -> VPOConfig:
-        """Return the settings of the trainer. Raises `ConfigError` for an unknown or invalid one."""
+        """Return the settings of the trainer. Raises `ConfigError` for an unknown or invalid setting."""
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         batch = self.prompts * self.rollouts
         if batch % processes:
@@ -150,7 +150,7 @@ class TrainingRequest:
             raise ConfigError(f"settings of the trainer: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything that identifies this training, the text of its data included."""
+        """Return everything that identifies this training as JSON, with digests of its files."""
         files = [*files_of(self.data), *files_of(self.test_data), Path(self.domain)]
         files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
@@ -165,11 +165,11 @@ _OPTIONS = {
     "output_dir": "--output", "max_steps": "--steps", "seed": "--seed", "objective": "--objective",
     "answers_per_chain": "--answers", "num_generations": "--rollouts",
 }  # fmt: skip
-"""Command-line names of the settings of `VPOConfig` that have their own option."""
+"""Settings of `VPOConfig` that have a command-line option of their own, with the option's name."""
 
 
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of `VPOConfig` converted to their types. Raises `ConfigError` for an invalid one."""
+    """Return settings of `VPOConfig` converted to their types. Raises `ConfigError` if one is invalid."""
     names = [one.name for one in fields(VPOConfig) if one.init]
     hints = get_type_hints(VPOConfig)
     found = {}
@@ -188,7 +188,7 @@ def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_vllm(settings: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if settings sample with vLLM and it is not installed."""
+    """Raise `ConfigError` if the settings use vLLM, but vLLM is not installed."""
     if settings.get("use_vllm") and find_spec("vllm") is None:
         raise ConfigError(
             "use_vllm: expected vLLM, found none installed; pip install 'evovpo[vllm]', or sample with "
@@ -197,7 +197,7 @@ def check_vllm(settings: Mapping[str, Any]) -> None:
 
 
 def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
-    """Return sampling settings. Raises `ConfigError` for an unknown one."""
+    """Return the sampling settings as a dictionary. Raises `ConfigError` for an unknown setting."""
     names = list(Ask(1).settings)
     for name in given:
         if name not in names:
@@ -206,7 +206,7 @@ def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
 
 
 class TrainingResult(NamedTuple):
-    """The keys of the command's JSON."""
+    """The result of a training; its fields are the keys of the command's JSON."""
 
     steps: int
     before: dict[str, float] | None
@@ -214,16 +214,16 @@ class TrainingResult(NamedTuple):
     after: dict[str, float] | None
     output: str
     expected_before: dict[str, float] | None = None
-    """E_w best@k of the start model, by k."""
+    """Expected best@k of the start model under random weightings (E_w best@k), by k."""
     expected_after: dict[str, float] | None = None
     gain: dict[str, float] | None = None
-    """E_w best@k at the largest k, after minus before, paired over the prompts."""
+    """E_w best@k of the trained model minus the start model's, at the largest k, paired over the prompts."""
     tokens: int = 0
     """Completion and prompt tokens of the training."""
 
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
-"""Called with an activity, amount done, total amount and figures; for a note the total is 0."""
+"""A progress callback. It gets an activity, the amount done, the total and a text; a note has the total 0."""
 
 
 class _Callback(TrainerCallback):
@@ -242,11 +242,12 @@ class _Callback(TrainerCallback):
 
 
 def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> TrainingResult:
-    """Train, measure before and after on held-out prompts, and write the folder.
+    """Train a model, measure it before and after on held-out prompts, and write the output folder.
 
-    Every process of `accelerate launch` calls this; all return the same. The result of a finished training is
-    read; an interrupted training continues. Raises `ConfigError` for an invalid request or another training's
-    folder, `PolicyError` for an unreadable model, `TrainingError` if the training diverges.
+    Every process of `accelerate launch` calls this function and gets the same result. A finished training is
+    not repeated; an interrupted training continues. Raises `ConfigError` if the request is invalid or the
+    folder belongs to another training, `PolicyError` if the model is unreadable, `TrainingError` if training
+    diverges.
     """
     output, record = Path(asked.output), {"asked": asked.as_json()}
     stored = _stored(output, record["asked"])
@@ -304,7 +305,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
 def make_trainer(
     asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
 ) -> tuple[VPOTrainer, _Callback]:
-    """Return the prepared trainer and its callback. Raises as `train`."""
+    """Return the trainer, ready to run, and its callback. Raises the same errors as `train`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)
@@ -342,7 +343,7 @@ def make_trainer(
 
 
 def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored record of this training. Raises `ConfigError` for a folder of another one."""
+    """Return the stored record of a training. Raises `ConfigError` if it belongs to another training."""
     file = output / TRAINING_FILE
     if not file.exists():
         if output.exists() and any(output.iterdir()):
@@ -365,7 +366,6 @@ def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _last_checkpoint(output: Path) -> Path | None:
-    """Return the folder of the last complete checkpoint; its state file is written last."""
     whole = [file.parent for file in output.glob("checkpoint-*/trainer_state.json")]
     return max(whole, key=lambda folder: int(folder.name.rpartition("-")[2]), default=None)
 
@@ -373,7 +373,7 @@ def _last_checkpoint(output: Path) -> Path | None:
 def _measured(
     asked: TrainingRequest, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
 ) -> list[dict[str, Any]] | None:
-    """Return the current model's figures for each prompt; each process samples a share of the prompts."""
+    """Return the current model's statistics for each prompt. Each process samples a share of the prompts."""
     if test is None:
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)

@@ -1,1 +1,1 @@
-"""Studies and recipes: files that define arms to train, use in searches and compare."""
+"""Studies and recipes: files that define models (arms) to train, to use in searches and to compare."""

@@ -1,7 +1,8 @@
 """A recipe: a file with one domain, one model and several objectives, each trained with several seeds.
 
-`evovpo train --config FILE --arm NAME` runs one of its trainings (`trainer.domains.training`), `evovpo study
-FILE` runs all missing ones and shows a table. Recipes of the VPO paper are in `trainer/recipes/paper/`.
+`evovpo train --config FILE --arm NAME` runs one training of a recipe (`trainer.domains.training`). `evovpo
+study FILE` runs all missing trainings and shows a table. `trainer/recipes/paper/` has the VPO paper's
+recipes.
 """
 
 import dataclasses
@@ -28,25 +29,25 @@ from trainer.objectives import OBJECTIVES
 
 PAPER = Path(__file__).parents[1] / "recipes" / "paper"
 RECIPE_FILE = "recipe.json"
-"""The resolved recipe, in the folder of its study."""
+"""Name of the file with the resolved recipe, in the folder of its study."""
 _BY_K = {"best_at_k": "best@k", "expected_best_at_k": "E_w best@k", "pass_at_k": "pass@k"}
 
 
 class RecipeArm(Part):
-    """One arm: an objective with its settings."""
+    """One arm of a recipe: an objective with its settings."""
 
     name: str
     objective: str = "vpo-at-k"
     answers: Count = 0
     """m, answers per completion; 0 for the objective's usual number."""
     goals: bool = False
-    """Goal-conditioned, with grpo: `trainer.domains.goals`."""
+    """Whether the training is goal-conditioned (`trainer.domains.goals`); this needs the objective grpo."""
     settings: Mapping[str, Any] = {}
-    """Settings of `VPOConfig`, overriding those of the recipe."""
+    """Settings of `VPOConfig` that override the recipe's settings."""
 
 
 class Machine(Part):
-    """Expected hardware of a training, for `--dry-run`. Rates: completion tokens per second, over GPUs."""
+    """Expected hardware, for `--dry-run`. Rates are completion tokens per second, over all GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
@@ -64,7 +65,7 @@ class Recipe(Part):
     test_data: str | None = None
     data_sha256: str = ""
     test_data_sha256: str = ""
-    """Expected SHA-256 of the concatenated files (`cat ONE OTHER | sha256sum`); empty for any."""
+    """Expected SHA-256 of the concatenated test files (`cat ONE OTHER | sha256sum`); empty: not checked."""
     dates: str = ""
     test_dates: str = ""
     steps: Positive = 100
@@ -75,20 +76,20 @@ class Recipe(Part):
     ks: Numbers = (1, 3, 10, 30)
     seeds: Positive = 1
     reference: str = ""
-    """Arm that all others are compared with, in addition to the start model."""
+    """Name of the arm that all other arms are compared with, in addition to the start model."""
     accelerate: str = ""
-    """Configuration file of `accelerate launch`, next to the recipe; empty trains in this process."""
+    """Configuration file of `accelerate launch`, next to the recipe; empty to train in this process."""
     settings: Mapping[str, Any] = {}
     """Settings of `VPOConfig`."""
     sampling: Mapping[str, Any] = {}
     """Sampling settings for measuring: temperature, top_p, top_k, repetition_penalty."""
     paper: Mapping[str, Any] = {}
-    """The figures of the paper, printed next to the measured ones."""
+    """Results that the paper reports, printed below the measured ones."""
     machine: Machine = Machine()
     arms: tuple[RecipeArm, ...] = Field((), strict=False)
 
     def arm(self, name: str) -> RecipeArm:
-        """Return an arm by name. Raises `ConfigError` for an unknown one."""
+        """Return an arm by name. Raises `ConfigError` for an unknown name."""
         names = [one.name for one in self.arms]
         if name not in names:
             raise ConfigError(f"{self.name}: unknown arm {name!r}; {nearest_hint(name, names)}")
@@ -104,7 +105,7 @@ class Recipe(Part):
 
 
 def find_recipe(target: str) -> Path | None:
-    """Return the file of a recipe: a path, or `paper/NAME` for a bundled one."""
+    """Return the file of a recipe, given its path or (if bundled) `paper/NAME`; None if not found."""
     for path in (Path(target), PAPER.parent / f"{target}.toml"):
         if path.is_file() and path.suffix == ".toml" and {"domain", "steps"} <= read_toml(path).keys():
             return path
@@ -114,10 +115,10 @@ def find_recipe(target: str) -> Path | None:
 def read_recipe(
     path: Path, changes: Mapping[str, Any] | None = None, only: Sequence[str] | None = None
 ) -> Recipe:
-    """Return the recipe in a file, with keys overridden by `changes` (dotted for tables, `settings.beta`).
+    """Return the recipe in a file, with some keys changed.
 
-    `only` restricts it to these arms; a reference that is not among them is dropped. Raises `ConfigError`
-    listing all errors.
+    `changes` has new values by key; the key of a value in a table is dotted, as in `settings.beta`. `only`
+    keeps only these arms, and the reference if it is among them. Raises `ConfigError` listing all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -155,7 +156,6 @@ def read_recipe(
 
 
 def _check_machine(recipe: Recipe) -> None:
-    """Raise `ConfigError` if the machine has fewer GPUs than the recipe needs."""
     import torch
 
     config = yaml.safe_load(Path(recipe.accelerate).read_text(encoding="utf-8"))
@@ -169,7 +169,7 @@ def _check_machine(recipe: Recipe) -> None:
 
 
 def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
-    """Run the missing trainings of a recipe, each in `out/ARM-SEED`; raises as `train`."""
+    """Run a recipe's missing trainings, each in the folder `out/ARM-SEED`. Raises the errors of `train`."""
     from trainer.domains.training import TrainingRequest, check_vllm, train
 
     check_vllm(recipe.settings)
@@ -196,10 +196,10 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 
 
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
-    """Return the figures of each arm at each k, over its finished trainings, as JSON.
+    """Return the statistics of each arm at each k, over its finished trainings, as JSON rows.
 
-    Differences are paired, with `mean`, `low`, `high`, `p` and `clear`. Each arm is compared with the start
-    model sampled with the arm's number of answers per completion.
+    Differences are paired and have `mean`, `low`, `high`, `p` and `clear`. Each arm is compared with the
+    start model, sampled with the arm's number of answers per completion.
     """
     import numpy as np
 
@@ -256,10 +256,10 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return each arm's maximum cost, for all seeds together: tokens, hours at the stated rates, memory.
+    """Return the maximum cost of each arm, over all seeds: tokens, GPU hours and memory.
 
-    Tokens are those of training and measuring with completions of maximum length; memory is `memory_bytes`
-    for one GPU, without activations.
+    The tokens are those of training and measuring with completions of maximum length. The memory is
+    `memory_bytes` per GPU, without activations.
     """
     from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes
@@ -289,7 +289,7 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
-    """Return one training of a recipe; its options are overridden by the `given` ones."""
+    """Return the request for one training of a recipe, with its options overridden by `given`."""
     from trainer.domains.training import TrainingRequest
 
     options = recipe.options(recipe.arm(arm), seed)

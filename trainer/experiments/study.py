@@ -16,7 +16,7 @@ FIGURES = {
     "best_at_k": "best@k", "pass_at_k": "pass@k", "expected_at_k": "E_w best@k under random weightings",
     "pair_at_k": "pair@k: two of k are together right on every component",
 }  # fmt: skip
-"""Figures that rows have by k, with their titles; older rows lack the last one or two."""
+"""Statistics of a row that depend on k, with their titles; older rows lack the last one or two."""
 START = "start"
 """Value of an arm's `model` for the start model of the study."""
 TEST = "test tasks"
@@ -41,13 +41,13 @@ _Temperatures = Annotated[
 
 
 class StudyArm(Part):
-    """One way to get a proposer, and its use in the study."""
+    """An arm of a study: a trained or given model, and how the study uses it."""
 
     name: str
     model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
     objective: str = ""
-    """Training objective; the arm's own training settings follow. Empty for a given model."""
+    """Training objective; empty for a given model. The next fields are settings of the training."""
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24
@@ -56,17 +56,16 @@ class StudyArm(Part):
     search_answers: Positive = 1
     """M, answers per completion in a search or on a test task."""
     tokens: Any = None
-    """Must equal `training.tokens` of the study if given."""
+    """If given, this must equal `training.tokens` of the study."""
     seeds: Positive = 1
-    """Trainings, each used in one search per strategy; for a given model, searches per strategy."""
+    """Number of trained models; for a given model, number of repetitions of its searches."""
     tuned_as: str = ""
-    """Arm whose tuned learning rate and KL coefficient this one uses; empty if it is tuned itself."""
+    """Arm whose tuned learning rate and KL coefficient this arm uses; empty if this arm is tuned itself."""
     kl: Annotated[float | None, Field(ge=0)] = None
-    """KL coefficient that replaces those of the grid; None uses the grid."""
+    """KL coefficient instead of those in the tuning grid; None: use the grid."""
     strategies: tuple[str, ...] = ()
-    """Search strategies, in the order of the file."""
     evaluations: Positive = 1
-    """Evaluations per search; set only to give an arm the compute of another one."""
+    """Evaluations per search. Set this only to give the arm the same compute as another arm."""
     references: _Names = ()
     """Arms to compare with, in addition to the study's references."""
 
@@ -79,26 +78,26 @@ class StudyArm(Part):
 
 
 class StudyStrategy(Part):
-    """One search strategy."""
+    """A search strategy of a study."""
 
     name: str
     answers_per_ask: Positive = 12
     """M·G, answers per prompt, the same for all arms."""
     arms: _Names = ()
-    """Arms that use it; empty for all."""
+    """Names of the arms that use the strategy; empty for all arms."""
     seeds: Count = 0
-    """Maximum number of an arm's seeds that use it; 0: all."""
+    """Maximum number of an arm's seeds that use the strategy; 0 for all seeds."""
     settings: Mapping[str, object] = Field({}, exclude=True)
-    """Configuration sections: all other keys of its table."""
+    """Configuration sections of a search: all other keys of the strategy's table."""
 
     @property
     def is_independent(self) -> bool:
-        """True if its evaluations are independent draws, from which best@k can be estimated."""
+        """True if the answers are independent samples, from which best@k can be estimated."""
         search = self.settings.get("search")
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
     def settings_for(self, arm: StudyArm) -> dict[str, object]:
-        """Return the settings of its runs with an arm's model; every arm has the same answers per prompt."""
+        """Return the settings of runs with an arm's model; all arms get equally many answers per prompt."""
         # Independent samples are not joined and continue after the first solution: best@k needs them all.
         search = self.settings.get("search", {})
         assert isinstance(search, Mapping)
@@ -109,15 +108,15 @@ class StudyStrategy(Part):
 
 
 class Tuning(Part):
-    """The tuning grid, shared by all tuned arms, and the validation tasks that choose the best point."""
+    """The tuning grid, shared by all tuned arms, and the validation tasks for choosing its best point."""
 
     learning_rates: _Rates = (1e-4, 3e-4)
     kls: _Rates = (0.0, 0.05, 0.2)
     tasks: Positive = 60
     temperatures: _Temperatures = (1.0,)
-    """Sampling temperatures; each arm, given models included, uses its own best one."""
+    """Sampling temperatures to try. Each arm, also one with a given model, uses the best one."""
     figure: Literal["best_at_k", "pass_at_k", "expected_at_k", "pair_at_k"] = "best_at_k"
-    """The best point has the highest mean of this figure over `ks`."""
+    """The best point has the highest mean of this statistic over `ks`."""
     ks: Numbers = (1, 3, 6, 12, 24, 48)
 
 
@@ -127,17 +126,17 @@ class Test(Part):
     tasks: Count = 0
     """Number of test tasks; 0 in a study of searches."""
     seed: Count = 0
-    """Another seed gives new tasks, unseen by earlier studies."""
+    """Seed of the test tasks. A new seed gives tasks that no earlier study used."""
     evaluations: Count = 0
-    """Evaluations of a search of each task, for figures of its first k answers; 0: independent answers."""
+    """Evaluations of the search of each test task. With 0 there is no search: the answers are independent."""
     answers_per_ask: Positive = 12
-    """Answers per prompt of such a search."""
+    """Answers per prompt in the search of a test task."""
     joins: bool = True
-    """Join complementary programs in such a search; routes through mazes cannot be joined."""
+    """Whether the search of a test task joins complementary programs; maze routes cannot be joined."""
 
 
 class Study(Part):
-    """The contents of a study file. Its models search problems, or answer test tasks of the domain."""
+    """The contents of a study file. The models of a study either search problems or answer test tasks."""
 
     path: Path = Field(exclude=True)
     folder: Path = Field(exclude=True)
@@ -145,20 +144,20 @@ class Study(Part):
     name: str
     description: Any = ""
     primary: str = Field("", title="the figure that decides, in a sentence")
-    """The primary figure, fixed before the first row; older studies have none."""
+    """The result that decides the study, fixed before the first row; older studies have none."""
     domain: str = "strings"
     start: Path
     problems: tuple[Path, ...] = ()
     evaluations: Positive = 600
     ks: Numbers = (1, 3, 10, 30, 96)
     references: tuple[str, ...] = ()
-    """Arms that all others are compared with; `unlocked` problems are counted against the first."""
+    """Arms that all other arms are compared with. The first reference also defines `unlocked` problems."""
     training: Annotated[TrainingBudget, Field(title="a [training] table")] = TrainingBudget()
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """Empty if models answer test tasks; `solved_by_search` and `unlocked` refer to the first one."""
+    """Search strategies; empty with test tasks. `solved_by_search` and `unlocked` are of the first one."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:
@@ -207,7 +206,7 @@ class Study(Part):
 
 
 def recipe(arm: TrainingArm) -> str:
-    """Return an arm's non-default training settings, without learning rate and KL, as one word."""
+    """Return an arm's training settings as one word, without learning rate, KL and default values."""
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
     parts += [f"{name}{value}" for name, value in sorted(plain.items())]
@@ -229,5 +228,5 @@ def start_digest(folder: Path) -> str:
 
 
 def store_url(work: Path) -> str:
-    """Return the store of a study's searches."""
+    """Return the URL of the store of a study's searches."""
     return f"sqlite:///{(work / 'study.db').resolve()}"

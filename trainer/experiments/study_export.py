@@ -1,7 +1,7 @@
-"""The export of a study: the result of every finished training and search, one JSON line each.
+"""The export of a study: a row (one line of JSON) for every finished training and search.
 
-An answered test task is a line among the searches, with the strategy `test tasks`. Nothing that has a row is
-computed again. `study.json` holds the settings that the rows depend on; a study file with others is refused.
+An answered test task has a row among the searches, with the strategy `test tasks`. What has a row is not
+computed again. `study.json` holds the settings of these rows; a study file with other settings is refused.
 """
 
 import gzip
@@ -25,7 +25,7 @@ from trainer.experiments.study import Study, StudyArm
 
 
 class SearchKey(NamedTuple):
-    """The key of a search or of an answered test task."""
+    """The key of a row: of a search or of an answered test task."""
 
     arm: str
     strategy: str
@@ -38,7 +38,7 @@ def _key(row: Mapping[str, Any]) -> SearchKey:
 
 
 def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
-    """Return figures by k in the format of rows."""
+    """Return statistics by k in the format of rows."""
     return {
         name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
         for name, values in figures.items()
@@ -54,7 +54,6 @@ class Export:
     """The rows of one study, in a folder next to its file."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the rows in `folder`."""
         self._folder = folder
         self.trainings = {row["training"]: row for row in self._rows("trainings")}
         self.searches = {_key(row): row for row in self._rows("searches")}
@@ -86,7 +85,7 @@ class Export:
         write_json(path, before | now, indent=2)
 
     def missing(self, study: Study, arm: StudyArm) -> list[SearchKey]:
-        """Return the searches or test tasks of an arm without a row."""
+        """Return the keys of an arm's searches or test tasks that have no row yet."""
         problems = [problem_id(path) for path in study.problems]
         if study.test.tasks:
             problems = [task_name(number) for number in range(study.test.tasks)]
@@ -112,7 +111,7 @@ class Export:
         return self._folder / f"{name}.jsonl"
 
     def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the compressed file, then those of the plain file.
+        """Yield the rows of the compressed file, then the rows of the plain file.
 
         An incomplete last row of the plain file, left by a crash, is removed.
         """
@@ -144,7 +143,7 @@ class Export:
 
 
 def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return the row of a finished run, with figures by k if `ks` are given."""
+    """Return the row of a finished run. With `ks`, the row also has statistics by k."""
     summary = store.run_summary(run_id)
     seconds = round(summary.sampling_seconds + summary.evaluation_seconds, 3)
     row = {"run": run_id, **run_row(problem, summary), "seconds": seconds}

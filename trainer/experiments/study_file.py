@@ -25,10 +25,10 @@ def bundled_studies() -> list[str]:
 def read_bundled(
     name: str, folder: Path, changes: Mapping[str, Any], arms: Sequence[str] | None = None
 ) -> Study:
-    """Return a bundled study, with rows and report in `folder`.
+    """Return a bundled study whose rows and report go into `folder`.
 
-    `changes` override keys of the file (dotted for tables, `training.tokens`). `arms` are the arms to train,
-    by default all. Raises `ConfigError` listing all errors.
+    `changes` has new values by key; the key of a value in a table is dotted, as in `training.tokens`. `arms`
+    are the arms to train, by default all. Raises `ConfigError` listing all errors.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")
     for key, value in changes.items():
@@ -48,9 +48,9 @@ def read_bundled(
 
 
 def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
-    """Return the study in a file; `runs` also checks that everything needed to run it exists.
+    """Return the study in a file. With `runs`, also check that everything needed to run the study exists.
 
-    A store in `work` must be usable. Raises `ConfigError` listing all errors.
+    If `work` has a store, the store must be usable. Raises `ConfigError` listing all errors.
     """
     faults: list[str] = []
     reader = StudyReader(path, faults)

@@ -1,6 +1,6 @@
-"""The exported rows of a study by arm and strategy, comparisons of arms, and the verdict.
+"""The results of a study: its rows by arm and strategy, comparisons of arms, and the verdict.
 
-A seed counts only if its searches of all problems, or its answers to all test tasks, have ended.
+A seed counts only if all its searches have ended, or all test tasks are answered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,10 +22,10 @@ _BUDGET_POINTS, _FEWEST = 40, 10
 
 
 class StudyResults:
-    """All figures of the report of a study."""
+    """All results in the report of a study."""
 
     def __init__(self, study: Study, export: Export) -> None:
-        """Read the rows exported so far. Raises `ConfigError` if there is no search of the study."""
+        """Read the rows exported so far. Raises `ConfigError` if there is no search of this study."""
         names = {arm.name for arm in study.arms}
         self.study, self._export = study, export
         self.problems = tuple(
@@ -34,13 +34,12 @@ class StudyResults:
         if not self.problems:
             raise ConfigError(f"{study.folder / 'export'} holds no search of this study yet; run it first")
         self.missing: dict[str, int] = {}
-        """Searches without a row, by arm."""
+        """Number of searches without a row, by arm."""
         self._rows: dict[str, dict[str, ArmRows]] = {}
         for arm in study.arms:
             found = {strategy: self._read(arm, strategy) for strategy in study.strategies_of(arm)}
             self._rows[arm.name] = {name: rows for name, rows in found.items() if not rows.is_empty}
         self.comparisons = tuple(self._compare(arm, reference) for reference, arm in _pairs(study))
-        """Comparisons of each arm with its references."""
 
     def _read(self, arm: StudyArm, strategy: str) -> ArmRows:
         rows, whole = dict[tuple[int, str], Row](), []
@@ -62,14 +61,14 @@ class StudyResults:
         return {arm: rows[strategy] for arm, rows in self._rows.items() if strategy in rows}
 
     def samples(self, arm: str) -> ArmRows | None:
-        """Return an arm's independent samples, or None before a seed is complete."""
+        """Return an arm's independent samples or test answers, or None before a seed is complete."""
         for name, rows in self._rows[arm].items():
             if name == TEST or self.study.strategy(name).is_independent:
                 return rows
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return the figures by k common to all samples of an arm; empty without samples."""
+        """Return the statistics by k that all samples of an arm have; empty without samples."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
@@ -83,7 +82,7 @@ class StudyResults:
         return [self._export.trainings[name] for name in names if name in self._export.trainings]
 
     def tuning(self) -> dict[str, list[Row]]:
-        """Return the finished grid points of each arm, and whether each was chosen."""
+        """Return for each arm its finished grid points, with their scores and whether they were chosen."""
         found = dict[str, list[Row]]()
         for arm in tuned_arms(self.study):
             best, found[arm.name] = best_point(self.study, arm, self._export), []
@@ -96,7 +95,7 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return the costs of each arm by strategy and unit, for strategies with a trained arm."""
+        """Return the costs of each arm, by strategy and unit, for strategies with a trained arm."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
@@ -121,7 +120,7 @@ class StudyResults:
         return found
 
     def break_even(self) -> list[BreakEven]:
-        """Return the break-even number of problems of each trained arm against each untrained one."""
+        """Return the break-even number of problems for each pair of a trained and an untrained arm."""
         return [
             compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
             for (strategy, unit), by_arm in self.costs().items()
@@ -142,7 +141,7 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield, for each arm and each other strategy, its rows and those of the file's last strategy."""
+        """Yield pairs for each arm: its rows with a strategy, and its rows with the file's last strategy."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None
@@ -165,7 +164,7 @@ def budgets(evaluations: int) -> list[int]:
 
 
 def _pairs(study: Study) -> Iterator[tuple[StudyArm, StudyArm]]:
-    """Yield (reference, arm); an arm with its own number of evaluations only with references it lists."""
+    """Yield (reference, arm). An arm with an own number of evaluations has only the references it lists."""
     for reference in study.references:
         for arm in study.arms:
             if arm.name != reference and arm.evaluations == study.evaluations:

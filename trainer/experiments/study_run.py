@@ -1,8 +1,8 @@
-"""Runs the missing parts of a study: tuning, trainings, searches; each stage continues where it stopped.
+"""Runs what is missing of a study: tuning, trainings and searches. Each stage continues where it stopped.
 
-Searches are ordinary batch cells in one store; each gives a row when it ends. Seed i of a trained arm is its
-training i, searched with run seed i; seed i of a given model is run seed i. A search is solved if its first
-program that is right on all training rows is right on all held-out rows too.
+Searches are ordinary batch cells in one store, and each gives a row when it ends. Seed i of a trained arm is
+its training i, searched with run seed i. Seed i of a given model is run seed i. The first program that is
+right on all training rows decides: the problem is solved if this program is also right on all held-out rows.
 """
 
 import itertools
@@ -26,13 +26,14 @@ from trainer.experiments.study_trainings import finals, grid, model_of, run_test
 from trainer.learning.policy_models import load_tokenizer
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
-"""Called with a stage, the number done, the total if known, and what the stage waits for."""
+"""A progress callback. It gets a stage, the number done, the total (if known) and a reason to wait."""
 
 
 def check(study: Study, work: Path) -> None:
-    """Check the searches and the store without running anything; raise `ConfigError` listing all errors.
+    """Check the searches, the models and the store of a study without running anything.
 
-    Also raised if a model's tokens differ from the domain's; `PolicyError` for a model without a tokenizer.
+    Raises `ConfigError` listing all errors, or if a model's tokens do not fit; `PolicyError` without a
+    tokenizer.
     """
     _check_tokens(study)
     faults: list[str] = []
@@ -62,7 +63,7 @@ def _check_tokens(study: Study) -> None:
 def run_study(
     study: Study, export: Export, work: Path, processes: int, on_stage: OnStage
 ) -> list[FailedTask]:
-    """Run the missing parts and return the failed searches; `export` gets the rows of all others.
+    """Run what is missing of a study, add the rows to `export`, and return the failed searches.
 
     `work` holds models and the store. Raises `ConfigError` if existing rows were made with other settings,
     `StoreError` if the store fails.
@@ -71,7 +72,6 @@ def run_study(
     left = {arm.name: {key.seed for key in export.missing(study, arm)} for arm in study.arms}
 
     def stage(name: str, done: int, total: int | None) -> Callable[[str], None]:
-        """Report the start of a stage, and return the function that reports each finished part."""
         on_stage(name, done, total, "")
         count = itertools.count(done + 1)
         return lambda part: on_stage(f"{name}: {part}", next(count), total, "")
@@ -104,7 +104,7 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[FailedTask]:
-    """Run the missing searches, export each when it ends, and return the failed ones.
+    """Run the missing searches, export each when it ends, and return the failed searches.
 
     `on_search` is called with the number done, the total, and what a search waits for. Raises `ConfigError`
     for invalid searches, `StoreError` if the store fails.

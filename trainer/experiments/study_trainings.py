@@ -1,8 +1,8 @@
-"""Trainings of a study and answers to its test tasks, as rows of the export.
+"""Runs the trainings of a study and the answers to its test tasks, and returns them as rows.
 
-Every tuned arm has the same grid and the same rule: the point and the sampling temperature with the highest
-mean of the tuning's figure on validation tasks. A given model gets its best temperature in the same way.
-Final trainings have other seeds.
+All tuned arms have the same grid. The best grid point and the best sampling temperature have the highest mean
+of the tuning's statistic on validation tasks. The best temperature of a given model is chosen in the same
+way. Final trainings have other seeds than the tuning.
 """
 
 import dataclasses
@@ -39,15 +39,15 @@ _MEASURE_SEED = 7
 
 
 class StudyTraining(NamedTuple):
-    """Everything that one training depends on."""
+    """Everything that determines one training."""
 
     arm: TrainingArm
-    """Settings, with learning rate and KL."""
+    """Settings of the training, with learning rate and KL coefficient."""
     seed: int
 
     @property
     def name(self) -> str:
-        """Name of its row and of its model folder."""
+        """Name of the training's row and of its model folder."""
         arm = self.arm
         return f"{recipe(arm)}-lr{arm.learning_rate:g}-kl{arm.kl:g}-seed{self.seed}"
 
@@ -63,12 +63,12 @@ def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
 
 
 def tuned_arms(study: Study) -> list[StudyArm]:
-    """Return the arms with a tuning of their own."""
+    """Return the arms that have a tuning of their own."""
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
 def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | None:
-    """Return the best training of an arm's tuning grid, or None before all have a row."""
+    """Return the best training of an arm's tuning grid, or None while any training lacks a row."""
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
     if any(point.name not in export.trainings for point in points):
         return None
@@ -76,7 +76,7 @@ def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | N
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
-    """Return an arm's final trainings; empty before it is tuned, and for an arm without training."""
+    """Return an arm's final trainings. There are none before the arm is tuned, or for a given model."""
     best = best_point(study, arm, export) if arm.objective else None
     if best is None or arm.arm is None:
         return []
@@ -85,7 +85,7 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return the sampling temperature of a trained arm; None for a given model: its own is chosen later."""
+    """Return the tuned sampling temperature of an arm; None for a given model, which is tuned later."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
@@ -105,7 +105,7 @@ class TrainingJob:
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Run it with one thread. Raises `FatalError`, as an error of one task would occur in all tasks."""
+        """Run the task. Any error becomes a `FatalError`, because it would occur in every task."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -115,7 +115,7 @@ class TrainingJob:
 
 
 def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callable[[str, Any], None]) -> None:
-    """Run jobs, call `take` with each name and result; raises `TrainingError` for one killed repeatedly."""
+    """Run jobs; `take` gets each name and result. Raises `TrainingError` if a job is killed repeatedly."""
 
     def told(message: Message) -> None:
         if isinstance(message, TaskDone):
@@ -126,9 +126,9 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Run a training and return its row; without a `folder` its model is validated, not kept.
+    """Run a training and return its row. Without a `folder`, the model is validated and not kept.
 
-    A training that diverges is a result, with score 0 and the start model as its model.
+    A training that diverges also gives a row: its score is 0, and its model is the start model.
     """
     began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
@@ -157,7 +157,6 @@ def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dic
 
 
 def _validated(study: Study, model: Any, domain: TaskFamily, answers: int) -> tuple[dict[str, Any], int]:
-    """Return a model's score on validation tasks at its best temperature, and the tokens used."""
     tuning, tasks = study.tuning, domain.tasks("validation", study.tuning.tasks)
     scores, tokens = {}, 0
     for one in tuning.temperatures:
@@ -195,9 +194,9 @@ def _answered(
 def answer_rows(
     study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
 ) -> list[dict[str, Any]]:
-    """Let a model answer or search the test tasks, and return a row for each.
+    """Let a model answer or search the test tasks, and return a row for each task.
 
-    `at` is the temperature; None uses the best one on the validation tasks.
+    `at` is the sampling temperature; None: the best temperature on the validation tasks.
     """
     choices, chosen = study.tuning.temperatures, dict[str, Any]()
     with open_family(study.domain, model_folder) as domain:
@@ -241,7 +240,7 @@ def run_trainings(
 def run_tests(
     study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
 ) -> None:
-    """Let every model with a missing row answer all test tasks."""
+    """Let every model that lacks a row answer all test tasks."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests: dict[str, Callable[[], Any]] = {}
     for (name, seed), arm in missing.items():

@@ -1,1 +1,1 @@
-"""From groups to updates: data from the store, offline steps, on-policy training with TRL."""
+"""Training of models: data from the store, offline steps, and on-policy training with TRL."""

@@ -1,8 +1,8 @@
 """Chooses programs of searches as imitation targets, and makes the prompts for them.
 
-For each weighting w ~ Dirichlet(alpha), a run's best program under w is a target, so that the targets cover
-the whole front. The prompts of a target have the format of the search and show only rows on which the target
-is right; the sides of a join are targets too, each with its own rows. Held-out rows are never read.
+The best program of a run under each weighting w ~ Dirichlet(alpha) is a target, so that the targets cover the
+whole Pareto front. The prompts of a target have the format of the search, and show only rows on which the
+target is right. Both sides of a join are targets too, each with its own rows. Held-out rows are never read.
 """
 
 from collections import Counter
@@ -47,16 +47,16 @@ SOURCES = {
     PromptKind.JOIN: "joined",
     PromptKind.SHORTEN: "shortened",
 }
-"""Source of a program, by the kind of its ticket; the problem's starting programs have none."""
+"""Source of a program, by the kind of the prompt that made it. Starting programs have no source."""
 _PROMPTS_PER_TARGET = 8
 _PARENT_SHARE = 1 / 3
 _FEWEST_TO_SPLIT = 8
-"""Minimum training rows for setting a quarter of them aside."""
+"""A quarter of the training rows is set aside only if there are at least this many."""
 _FEWEST_RIGHT_ROWS = 2
 
 
 class LeftOutReason(StrEnum):
-    """Why a program that is best under some weighting is still not a target."""
+    """The reason why a program that is best under some weighting is not a target."""
 
     WRONG = "wrong on validation rows"
     TWICE = "found by another run"
@@ -66,17 +66,17 @@ class LeftOutReason(StrEnum):
 
 
 class FoundProgram(NamedTuple):
-    """A program of a run."""
+    """A judged program of a run."""
 
     program: Program
     evaluation: Evaluation
     source: str
     """A value of `SOURCES`, or `SIDE`; empty for a starting program of the problem."""
     made_of: tuple[str, ...]
-    """Ids of its parents; for a join, of its sides."""
+    """Ids of the program's parents; for a join, ids of its two sides."""
 
     def right(self) -> list[int]:
-        """Return the objectives at full reward."""
+        """Return the indices of the objectives with full reward."""
         return [row for row, reward in enumerate(self.evaluation.rewards or ()) if reward >= 1.0]
 
 
@@ -87,7 +87,7 @@ class ImitationTarget(NamedTuple):
     program_id: str
     source: str
     rows: tuple[TrainingRow, ...]
-    """One row per prompt: the prompt, and the completion that answers it with this program."""
+    """One row per prompt: the prompt, and a completion that writes this program."""
 
 
 class Targets(NamedTuple):
@@ -107,7 +107,7 @@ class Targets(NamedTuple):
 
 
 def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
-    """Return a given text as a row without log-probabilities and advantages."""
+    """Return a prompt and its completion as a training row, with zero log-probabilities and advantages."""
     tokens = len(completion)
     return TrainingRow(tuple(prompt), tuple(completion), (0.0,) * tokens, np.zeros(tokens))
 
@@ -141,7 +141,7 @@ def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, toke
 
 
 def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram]:
-    """Return the judged programs of a run by id, in insertion order."""
+    """Return the judged programs of a run by id, in the order in which they were found."""
     own = {seed.id for seed in problem.seeds}
     kinds: dict[str, PromptKind] = {}
     held: dict[str, FoundProgram] = {}
@@ -162,7 +162,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return the programs that are best under some weighting of the choosing rows; if equal, the shortest."""
+    """Return the programs that are best under some weighting; of equal programs, the shortest."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -176,7 +176,7 @@ def choose(
 def with_validation(problem: Problem) -> Problem:
     """Return a problem with a quarter of its training rows set aside for validation.
 
-    Unchanged if it has groups of rows or validation rows already, or fewer than eight rows.
+    A problem is unchanged if it has groups of rows, validation rows, or fewer than eight rows.
     """
     kept = choosing_rows(problem)
     if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):
@@ -191,9 +191,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives used to choose targets: three quarters, by a hash; the others validate.
+    """Return the objectives for choosing targets: three quarters, by a hash. The other objectives validate.
 
-    All objectives if the problem has its own validation rows, or no rows.
+    All objectives are returned if the problem has no rows, groups of rows, or its own validation rows.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:
@@ -205,10 +205,10 @@ def choosing_rows(problem: Problem) -> list[int]:
 def confirmed(
     problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
 ) -> list[FoundProgram]:
-    """Return the chosen programs confirmed by validation rows, and the sides of the joins among them.
+    """Return the chosen programs that validation rows confirm, and the sides of the joins among them.
 
-    A program that is right on all choosing rows must be right on every validation row; any other program,
-    on at least one if there are several. A problem's own validation rows are run in the sandbox.
+    A program that is right on all choosing rows must be right on every validation row. Any other program must
+    be right on at least one, if there are several. A problem's own validation rows are run in the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]
@@ -268,7 +268,7 @@ class _Writer:
         )
 
     def _row(self, find: FoundProgram, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
-        """Return the program with a prompt that shows these rows, or None if the format cannot write it."""
+        """Return the program as a row with a prompt that shows `rows`, or None if it cannot be written."""
         problem, made_by = self._problem, self._format
         origins = [self._held[one] for one in find.made_of if one in self._held]
         parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
@@ -288,7 +288,7 @@ class _Writer:
         return text_row(self._encode(made_by.messages(problem, request)), completion)
 
     def _text(self, program: Program, base: Program | None) -> str:
-        """Return the completion for a program; empty if the format cannot write it."""
+        """Return the completion for a program; empty if the format cannot write the program."""
         text = self._format.reply(self._problem, [program], base)
         rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
         (read,) = self._format.answers(self._problem, rollout, 1, base)

@@ -1,6 +1,6 @@
 """Packs rollouts into tensors: one sequence holds a prompt and several of its rollouts.
 
-The prompt is computed once, with little padding. Groups may have any size.
+So each prompt is computed once, with little padding. Groups may have any size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,9 +13,9 @@ from torch import Tensor
 
 T = TypeVar("T")
 PACKED_TOKENS = 512
-"""Maximum tokens of a packed sequence; the cost of attention is quadratic in it."""
+"""Maximum tokens of a packed sequence. The cost of attention grows with the square of this number."""
 TOKENS_AT_ONCE = 2048
-"""Tokens per forward and backward pass; gradients of several passes are summed, with equal result."""
+"""Maximum tokens per forward and backward pass. Gradients are summed, so the result does not depend on it."""
 
 
 class TrainingRow(NamedTuple):
@@ -26,38 +26,38 @@ class TrainingRow(NamedTuple):
     logprobs: tuple[float, ...]
     """(T), log-probabilities under the behaviour policy at the temperature of `UpdateSettings`."""
     advantages: npt.NDArray[np.float64]
-    """(T)"""
+    """(T), advantage of each completion token."""
 
 
 class PackedBatch(NamedTuple):
-    """B packed sequences of L tokens, padded, and their N completion tokens, concatenated.
+    """A batch of B packed sequences, each padded to L tokens, with N completion tokens in all.
 
-    A sequence is one prompt, left-padded to P tokens, and some of its completions. A completion attends to
-    its prompt and itself.
+    A sequence is one prompt, left-padded to P tokens, and some of its completions. A completion attends only
+    to its prompt and itself.
     """
 
     ids: Tensor
-    """(B, L)"""
+    """(B, L), token ids."""
     positions: Tensor
-    """(B, L), counted from the start of the prompt in every completion."""
+    """(B, L), the position of each token; every completion counts on from the end of the prompt."""
     owner: Tensor
     """(B, L), -1 for padding, 0 for the prompt, i for the i-th completion."""
     prompt_length: int
-    """P"""
+    """P, length of the padded prompts."""
     sequence: Tensor
-    """(N), the sequence of each completion token."""
+    """(N), the index of the sequence of each completion token."""
     source: Tensor
     """(N), the position of the token's logits in its sequence, one before the token itself."""
     completion_ids: Tensor
-    """(N)"""
+    """(N), id of each completion token."""
     logprobs: Tensor
     """(N), log-probabilities under the behaviour policy."""
     advantages: Tensor
-    """(N)"""
+    """(N), advantage of each completion token."""
 
 
 def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
-    """Pack the rows into sequences of one prompt, each of at most `PACKED_TOKENS` if possible.
+    """Return the rows packed into sequences of one prompt, each of at most `PACKED_TOKENS` if possible.
 
     Raises `ValueError` if a group mixes prompts.
     """
@@ -119,7 +119,7 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
 
 
 def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[PackedBatch]:
-    """Yield the rows in packed batches of at most `TOKENS_AT_ONCE`; see `pack` for the error."""
+    """Yield the rows in packed batches of at most `TOKENS_AT_ONCE`. Raises the error of `pack`."""
 
     def tokens(sequence: list[TrainingRow]) -> int:
         return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)

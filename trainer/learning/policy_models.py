@@ -27,23 +27,24 @@ from trainer.config import TrainConfig
 
 
 class TrainableModel(NamedTuple):
-    """The model, reference and tokenizer of an `Updater`."""
+    """A model to train, the reference of its KL term, and its tokenizer."""
 
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""
     reference: Any | None
-    """The start model; None if it is the model without its adapter."""
+    """The start model; None without a KL term, or if the reference is `model` without its adapter."""
     tokenizer: Any
 
 
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
-    """Return a version ready for training: all its weights or, with a rank, a LoRA adapter.
+    """Return a version ready for training: all its weights or, with a LoRA rank, only an adapter.
 
-    The training of an adapter version continues at its own rank; to train all weights, the adapter is merged
-    into its base. The seed initialises a new adapter. Without a KL term no reference is loaded.
+    If the version is an adapter, this adapter is trained further at its own rank. To train all weights, the
+    adapter is merged into its base. A new adapter is initialised by the seed. Without a KL term, no reference
+    is loaded.
 
-    Raises `PolicyError` if a folder is missing or cannot be loaded, `ConfigError` for a rank that differs
-    from the adapter's.
+    Raises `PolicyError` if a folder is missing or cannot be loaded, `ConfigError` if the rank is not the
+    adapter's.
     """
     lora_rank, with_reference = config.update.lora_rank, config.update.kl > 0
     for needed in (version, start_model) if with_reference else (version,):
@@ -78,7 +79,7 @@ def load_tokenizer(version: PolicyVersion) -> Any:
 
 
 def save_model(folder: Path, trained: TrainableModel) -> None:
-    """Write a model (for a PEFT model, only the adapter) and its tokenizer into a folder."""
+    """Write a model and its tokenizer into a folder; of a PEFT model, write only the adapter."""
     with no_progress_bar():
         if hasattr(trained.model, "peft_config"):
             # Otherwise peft looks up the base model's vocabulary on the network.
@@ -116,7 +117,7 @@ def _owner(store: Store) -> str:
 
 
 def _place(store: Store, policies: Path, number: int) -> Path:
-    """Return the folder for a version, after removing leftovers of this store's killed publications."""
+    """Return the folder for a new version, after removing what killed publications of this store left."""
     folder = policies / f"v{number:04d}"
     known = {Path(version.path) for version in store.policy_versions()}
     try:
@@ -137,7 +138,7 @@ def _place(store: Store, policies: Path, number: int) -> Path:
 
 
 def _owner_of(folder: Path) -> str:
-    """Return the store that a folder was written for; empty for a new folder without content."""
+    """Return the store that a folder was written for; empty for a partial folder without this record."""
     try:
         return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -147,7 +148,7 @@ def _owner_of(folder: Path) -> str:
 def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
     """Write the folder of a version under a temporary name and rename it, so that it is always complete.
 
-    Raises `PublishError`, leaving nothing behind, if it cannot be written or the name is taken.
+    Raises `PublishError` and leaves nothing behind if the folder cannot be written or its name is taken.
     """
     folder = _place(store, policies, number)
     try:
@@ -169,7 +170,7 @@ def write_folder(store: Store, policies: Path, number: int, trained: TrainableMo
 
 
 def _name_base(file: Path) -> None:
-    """Make the path of an adapter's base model absolute; raises `PublishError` if it is not a folder."""
+    """Make the path of an adapter's base model absolute. Raises `PublishError` if there is no such folder."""
     config = json.loads(file.read_text(encoding="utf-8"))
     base = config.get("base_model_name_or_path")
     if not base or not Path(base).is_dir():

@@ -1,7 +1,7 @@
-"""Policy-gradient steps on given rollouts, for stored groups and for arms of studies.
+"""Makes policy-gradient steps on given rollouts, for stored groups and for arms of studies.
 
-The loss is that of `trainer/learning/vpo_trainer.py` (TRL): PPO's clipped ratio to the *behaviour*
-log-probabilities, mean over all completion tokens of the step, plus a k3 KL term to a frozen reference.
+As in `trainer/learning/vpo_trainer.py` (TRL), the loss is PPO's clipped objective, with ratios to the
+*behaviour* log-probabilities, averaged over the step's completion tokens, plus a k3 KL term to a reference.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """Settings of one step: VPO's defaults, but a tuned learning rate and KL (VPO's KL is 1e-3)."""
+    """The settings of a step: VPO's defaults, but the learning rate and KL (VPO: 1e-3) are tuned."""
 
     temperature: AboveZero = 1.0
     """Sampling temperature of the rollouts."""
     clip: AboveZero = 0.2
-    """The importance ratio is clipped to 1 ± this."""
+    """The importance ratio is clipped to 1 ± `clip`."""
     warmup_steps: Count = 0
     """Steps over which the learning rate grows; 0 in on-policy training."""
     max_grad_norm: AboveZero = 1.0
@@ -37,9 +37,9 @@ class UpdateSettings(UpdateConfig):
 class Updater:
     """A model with its optimiser (AdamW, constant rate after a warm-up) and frozen reference.
 
-    `model` is a Hugging Face causal language model, or a PEFT model around one; it is changed in place.
+    `model` is a Hugging Face causal language model, or a PEFT model around one. It is changed in place.
     `reference` is the policy of the KL term; None with a PEFT model means the model without its adapter.
-    Raises `ValueError` for a KL term without either.
+    Raises `ValueError` if a KL term has neither a reference nor an adapter.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:
@@ -64,13 +64,13 @@ class Updater:
         self._optimizer.load_state_dict(state["optimizer"])
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
-        """Make one optimiser step over these groups and return its figures.
+        """Make one optimiser step over these groups and return its statistics.
 
-        The rows of a group share their prompt; `are_texts` imitates them, ignoring advantages. Figures:
-        `loss`, `kl` (nats per token, to the reference; 0 without a KL term), `entropy` (nats per token),
-        `clip_share` (tokens with a clipped ratio), `ratio_max`, `grad_norm` (before clipping), `tokens`
-        (completion tokens). Raises `DivergedError`, leaving the weights unchanged, if the loss or the
-        gradient is not finite; `ValueError` if a group mixes prompts.
+        The rows of a group share their prompt. With `are_texts`, the rows are imitated and advantages are
+        ignored. The statistics are `loss`, `kl` (nats per token, to the reference; 0 without a KL term),
+        `entropy` (nats per token), `clip_share` (tokens with a clipped ratio), `ratio_max`, `grad_norm`
+        (before clipping) and `tokens` (completion tokens). Raises `DivergedError`, leaving the weights
+        unchanged, if the loss or the gradient is not finite; `ValueError` if a group mixes prompts.
         """
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
         ratio_max = 0.0
@@ -129,8 +129,8 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
 def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Tensor:
     """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
 
-    `bf16` computes in bfloat16. The model must support a mask over pairs of tokens (attention `eager` or
-    `sdpa`).
+    With `bf16`, the model computes in bfloat16. It must support a mask over pairs of tokens (attention
+    `eager` or `sdpa`).
     """
     length = batch.ids.shape[1]
     before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()
@@ -173,7 +173,7 @@ def _token_losses(
 def _text_losses(
     logits: Tensor, batch: PackedBatch, reference: Tensor | None, settings: UpdateSettings
 ) -> dict[str, Tensor]:
-    """Return the same figures of tokens to imitate, with the exact KL(reference || policy)."""
+    """Return the values of `_token_losses` for tokens to imitate, with the exact KL(reference || policy)."""
     distribution = _log_softmax(logits, settings.temperature)
     loss = -_chosen(distribution, batch.completion_ids)
     none = torch.zeros_like(loss)

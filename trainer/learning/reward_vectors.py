@@ -14,12 +14,12 @@ from trainer.learning.trl_hook import HOOK, changed
 from trainer.objectives import Floats, set_scores
 
 RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
-"""Called like a reward function of TRL: with `prompts`, `completions`, `completion_ids`, every other column
-of the dataset, `trainer_state`, `log_metric` and `log_extra`, all by name. Returns for each completion
+"""A reward function that returns reward vectors. As in TRL, all arguments are passed by name.
 
-- an array `[m, D]` with m at most `answers_per_chain`, values in [0, 1]. A completion without answers is an
-  empty array; a repeated answer is a row of zeros. D may differ between prompts;
-- or None for a fault outside the candidate, such as a broken sandbox: the rollout is excluded.
+The arguments are `prompts`, `completions`, `completion_ids`, every other column of the dataset,
+`trainer_state`, `log_metric` and `log_extra`. The result has for each completion an array `[m, D]` in [0, 1],
+with m at most `answers_per_chain`, or None if something outside the completion failed. A completion without
+answers has an empty array, and a repeated answer has zeros. D may differ between prompts.
 """
 
 
@@ -28,7 +28,7 @@ Chain: TypeAlias = Floats
 
 
 class JudgedBatch(NamedTuple):
-    """The rows passed to the reward function, in order."""
+    """The rows passed to the reward function, in order, and their rewards."""
 
     prompts: list[Any]
     completion_ids: list[list[int]]
@@ -37,13 +37,13 @@ class JudgedBatch(NamedTuple):
 
 @dataclass(eq=False)
 class RewardFunction:
-    """The reward function for TRL: returns set scores, and keeps the vectors for the hook."""
+    """A reward function for TRL that returns set scores and keeps the reward vectors for the hook."""
 
     function: RewardVectorFunc
     answers: int
     weights: Callable[[int], Floats]
     batches: list[JudgedBatch] | None = None
-    """Batches judged inside the hook; None outside it."""
+    """Batches judged while the hook runs; None at other times."""
 
     __name__ = "set_score"
 
@@ -68,7 +68,7 @@ class RewardFunction:
 
 
 def parsed_chain(entry: Any, name: str, most: int) -> Chain:
-    """Check and return a completion's rewards, for up to `most` answers. Raises `ConfigError`."""
+    """Return the rewards of a completion as an array. Raises `ConfigError` if they are invalid."""
     if isinstance(entry, torch.Tensor):
         entry = entry.detach().float().cpu().numpy()
     try:
@@ -125,7 +125,7 @@ def groups_of(
 def figures_of(
     groups: Sequence[JudgedGroup], found: Sequence[Floats], weights: Callable[[int], Floats]
 ) -> dict[str, float]:
-    """Return the figures of a batch: means over groups with a valid rollout, and the number of faults."""
+    """Return a batch's statistics: means over groups with a valid rollout, and the number of faults."""
     judged = [(group, values) for group, values in zip(groups, found, strict=True) if group.valid_G.any()]
     figures = {"faults": float(sum((~group.valid_G).sum() for group in groups))}
     if not judged:

@@ -1,4 +1,4 @@
-"""Assigns groups to optimiser steps, and computes the rows, advantages and figures of a step."""
+"""Assigns groups to optimiser steps, and computes the rows, advantages and statistics of a step."""
 
 import itertools
 from collections import defaultdict
@@ -19,22 +19,22 @@ from trainer.objectives import Floats, batch_advantages, draw_weights, set_score
 
 
 class StepData(NamedTuple):
-    """The groups of one optimiser step."""
+    """The data of one optimiser step."""
 
     groups: tuple[TrainingGroup, ...]
     alike: tuple[TrainingGroup, ...]
-    """Groups without spread, used only in the figures."""
+    """Groups whose rollouts all score the same; they are used only in the statistics."""
     texts: tuple[TrainingRow, ...] = ()
-    """Targets to imitate."""
+    """Training rows to imitate."""
 
 
 def plan_steps(
     groups: Sequence[TrainingGroup], alike: Sequence[TrainingGroup], config: TrainConfig
 ) -> list[StepData]:
-    """Return the steps of a training: each pass uses all groups once, in its own order.
+    """Return the steps of a training. Each pass uses all groups once, in a random order of its own.
 
-    The steps of a pass have about `groups_per_step` groups each, as equal as possible; groups without spread
-    are distributed in the same way. The same arguments give the same steps.
+    A pass is divided into steps of about `groups_per_step` groups, as equal as possible. The groups in
+    `alike` are distributed in the same way. The same arguments give the same steps.
     """
     rng = np.random.default_rng([config.run.seed, 0])
     steps: list[StepData] = []
@@ -52,8 +52,8 @@ def plan_steps(
 def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
     """Return the steps of an imitation training.
 
-    Lengths and sources are balanced: targets of one source and one tercile of length form a class, and a
-    class of n targets is drawn in proportion to the square root of n.
+    To balance lengths and sources, targets of one source and one tercile of length form a class. A class of n
+    targets is drawn in proportion to the square root of n.
     """
     found, size = targets.found, config.imitate.targets_per_step
     steps = -(-len(found) * config.imitate.passes // size)
@@ -73,7 +73,7 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
     """Return the rows of each group of step `number`, with advantages from new weightings.
 
-    Rollouts excluded after a sandbox fault, and those without tokens, give no rows.
+    Rollouts without tokens, and rollouts excluded after a sandbox fault, give no rows.
     """
     found = batch_advantages(
         config.objective.name,
@@ -100,18 +100,18 @@ _OF_STEP = ("zero_spread_share", "staleness")
 
 
 class GroupFigures(NamedTuple):
-    """Figures of one group; `mean_figures` averages them over a step."""
+    """Statistics of one group; `mean_figures` averages them over a step."""
 
     set_score: float
-    """Mean set score of its chains."""
+    """Mean set score of the rollouts."""
     pool_score: float
-    """Set score of all its answers together."""
+    """Set score of all answers of the group together."""
     mean_reward: float
-    """Mean over answers and components."""
+    """Mean reward over answers and components."""
     pass_rate: float
     """Share of answers with every component at 1."""
     diversity: float
-    """Mean pairwise L1 distance of the reward vectors of its answers."""
+    """Mean pairwise L1 distance of the reward vectors of the answers."""
     distinct: float
     """Number of different readable answers."""
 
@@ -121,7 +121,7 @@ def group_figures(
     keys_G_M: Sequence[Sequence[str | None]],
     weights_K_D: Floats,
 ) -> GroupFigures:
-    """Return the figures of a group's valid rollouts; `keys_G_M` identifies answers (None: unreadable)."""
+    """Return the statistics of a group's valid rollouts. `keys_G_M` identifies answers (None: unreadable)."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]
     pool = np.concatenate(chains)
     return GroupFigures(
@@ -135,14 +135,14 @@ def group_figures(
 
 
 def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
-    """Return the means over the groups of a step."""
+    """Return the mean of each statistic over the groups of a step."""
     return GroupFigures(*(float(value) for value in np.mean(groups, axis=0)))
 
 
 def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return the figures of a step's groups, as fields of `TrainingStep`.
+    """Return the statistics of a step's groups, as fields of `TrainingStep`.
 
-    The weightings of the two scores are the same in every step, so that steps are comparable.
+    Set score and pool score use the same weightings in every step, so that steps are comparable.
     """
     groups = [*step.groups, *step.alike]
     if not groups:

@@ -1,4 +1,4 @@
-"""Reads stored groups for training; every skipped group is counted under one `Skip`."""
+"""Reads stored groups for training. Every skipped group is counted under one reason (`Skip`)."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, f
 
 
 class Skip(StrEnum):
-    """Reason why a group is not used for training; the first that applies counts."""
+    """The reason why a group is not used for training; if several apply, the first one counts."""
 
     ONE_ROLLOUT = "one rollout"
     FEW_ROLLOUTS = "too few rollouts for k"
@@ -29,11 +29,11 @@ class Skip(StrEnum):
     """Fewer than two rollouts were judged."""
     STALE = "stale"
     NO_SPREAD = "no spread"
-    """All rollouts have equal scores. Such groups still count in the figures of a step."""
+    """All rollouts have equal scores. Such groups still count in the statistics of a step."""
 
     @property
     def is_of_run(self) -> bool:
-        """True if the reason lies in the settings of the run: a run with only such groups is an error."""
+        """True if the reason lies in the settings of the run. A run with only such groups raises an error."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
@@ -50,14 +50,14 @@ _REMEDIES = {
 
 
 class TrainingGroup(NamedTuple):
-    """A group for training, or one whose rewards are all equal."""
+    """A stored group, either for training or, if all its rollouts score the same, for the statistics."""
 
     judged: Group
     """The group; its valid rollouts have tokens and log-probabilities."""
     rewards: tuple[Floats, ...]
-    """G arrays `[m_g, D]`, in the problem's groups of components."""
+    """G arrays `[m_g, D]`; if the problem groups its objectives, D is the number of groups."""
     staleness: float
-    """Mean over the valid rollouts, in policy versions."""
+    """Mean distance of the valid rollouts' policy versions from the start version, in trainings."""
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -70,20 +70,20 @@ class RunData(NamedTuple):
 
     run_id: str
     through: str | None
-    """Prompt of the last complete group read, or None without groups."""
+    """Id of the prompt of the last complete group, or None without groups."""
     total: int
-    """Complete groups read."""
+    """Number of complete groups."""
     groups: tuple[TrainingGroup, ...]
     """Groups for training, in order of completion."""
     alike: tuple[TrainingGroup, ...]
-    """Groups without spread, for the figures; also counted in `skipped`."""
+    """Groups whose rollouts all score the same, for the statistics; they are also counted in `skipped`."""
     skipped: Mapping[Skip, int]
     faulty_rollouts: int
     """Rollouts excluded from training groups after a sandbox fault."""
 
 
 class GroupReader(NamedTuple):
-    """Reads groups for an objective, model and version."""
+    """Everything needed to read groups: the objective, the model's tokens and the policy versions."""
 
     objective: ObjectiveConfig
     encode: Callable[[str], Sequence[int]]
@@ -95,10 +95,10 @@ class GroupReader(NamedTuple):
 
 
 def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
-    """Return the complete groups of a run.
+    """Return the training data of a run, from its complete groups.
 
-    Raises `TrainingError` if the settings of the run rule out training, or its format is not the start
-    model's.
+    Raises `TrainingError` if the settings of the run rule out training, or if the stored tokens are not in
+    the start model's format.
     """
     run = store.run(run_id)
     problem = with_folder_grouping(store.problem(run.problem_id, run.problem_version))
@@ -127,10 +127,10 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return the reason, apart from rewards, why a group cannot be used for training, or None.
+    """Return the reason, apart from equal scores, why a group cannot be used for training, or None.
 
-    Raises `TrainingError` if its format is not the start model's, and `PolicyError` if a version that sampled
-    it is not stored.
+    Raises `TrainingError` if the group is not in the start model's format, and `PolicyError` if a policy
+    version that sampled it is not stored.
     """
     objective = find_objective(reader.objective.name)
     judged = list(compress(group.rollouts, group.valid_G))
@@ -160,7 +160,7 @@ def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
 
 
 def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
-    """True if the objective scores the rollouts differently, under whatever weightings."""
+    """True if the objective gives the rollouts different advantages."""
     found = advantages(
         objective.name,
         group.rewards,
@@ -194,7 +194,7 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 
 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
-    """Return the end of the error message that no group is left: counts by reason, and what to do."""
+    """Return the end of an error message if no group is left: the counts by reason, and what to do."""
     if not total:
         return "it has no complete group yet; let the search continue, or name another run"
     ordered = sorted(skipped.items(), key=lambda item: -item[1])

@@ -1,6 +1,6 @@
 """The only file that uses TRL's internals.
 
-Check it for every minor version of TRL; `tests/contract/test_trl_hook.py` shows changes.
+Check this file for every minor version of TRL; `tests/contract/test_trl_hook.py` shows changes.
 """
 
 import importlib.metadata
@@ -61,14 +61,14 @@ class HookedTrainer(GRPOTrainer):
             yield model
 
     def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
-        """Mask the tokens of excluded rollouts, and remove them from the loss's denominator."""
+        """Mask the tokens of excluded rollouts, and leave them out of the loss's denominator."""
         mask = out["completion_mask"]
         kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
         out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
         out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
 
     def log_figures(self, figures: Mapping[str, float], advantages: Sequence[float]) -> None:
-        """Log figures of a batch with TRL's, and show these advantages in TRL's table of completions."""
+        """Log statistics of a batch with TRL's, and show these advantages in TRL's table of completions."""
         for name, value in figures.items():
             self._metrics[self.mode][name].append(value)
         shown: Any = self._logs["advantages"]

@@ -36,12 +36,12 @@ _TRAIN, _EVALUATE, _FIGURES = range(3)
 
 @dataclass
 class VPOConfig(GRPOConfig):
-    """TRL's `GRPOConfig` with the objective; to compare objectives, change `objective` alone.
+    """TRL's `GRPOConfig` with settings of the objective. To compare objectives, change `objective` alone.
 
-    Settings that an objective does not read are ignored. Defaults that differ from TRL's: `beta` 1e-3 and
-    `delta` 3 as in VPO's code (delta is its dual clip); no `use_bias_correction_kl`, so that the KL term is
-    the plain k3 estimate of VPO's code; mixed precision, gradient checkpointing and pinned memory only with
-    an accelerator. The default `learning_rate`, 1e-6 with linear decay, suits large models only.
+    Settings that an objective does not read are ignored. Some defaults differ from TRL's. `beta` is 1e-3 and
+    `delta` (the dual clip) is 3, as in VPO's code. `use_bias_correction_kl` is off, so that the KL term is
+    the plain k3 estimate of VPO's code. Mixed precision, gradient checkpointing and pinned memory are on only
+    with an accelerator. The default `learning_rate`, 1e-6 with linear decay, suits large models only.
 
     Raises `ConfigError` for an unknown objective, a setting out of range, more than one answer for a
     single-answer objective, or a setting of TRL that the objective replaces.
@@ -50,15 +50,15 @@ class VPOConfig(GRPOConfig):
     objective: str = _DEFAULT.name
     """A name of `trainer.objectives.OBJECTIVES`."""
     answers_per_chain: int = 1
-    """M, maximum answers per completion; 3 for objectives of chains such as `vpo`."""
+    """M, maximum answers per completion; usually 3 for objectives with several answers, such as `vpo`."""
     draws: int = _DEFAULT.draws
-    """See `ObjectiveConfig`, also for `alpha` and `k`."""
+    """`draws`, `alpha` and `k` are explained in `ObjectiveConfig`."""
     alpha: float = _DEFAULT.alpha
     k: int | None = _DEFAULT.k
     scalar: tuple[float, ...] = ()
     """Component weights of the scalar reward; empty for the mean."""
     check_first_batch: bool = True
-    """Stop if all rewards of the first batch are zero; set false if that is expected."""
+    """Stop if all rewards of the first batch are zero. Set this to false if zeros are expected."""
     beta: float = 1e-3
     delta: float | None = 3.0
     use_bias_correction_kl: bool = False
@@ -105,19 +105,19 @@ class VPOTrainer(HookedTrainer):
         )
         trainer.train()
 
-    `model` may also be a loaded model, with its tokenizer as `processing_class`; for a KL term it must be a
-    folder or a name, from which TRL loads the start model, or have an adapter.
+    `model` may also be a loaded model, with its tokenizer as `processing_class`. With a KL term, `model` must
+    be a folder or a name, from which TRL loads the start model, or must have an adapter.
 
     All arguments of `GRPOTrainer` work as there, except `reward_funcs` and `rollout_func`. A rollout whose
     judgement is None is excluded from all means, from the loss and from its denominator.
 
-    Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch;
-    evaluations draw the same ones each time. Figures in addition to TRL's: those of `GroupFigures`,
-    `zero_spread_share` (groups without a gradient) and `faults` (excluded rollouts). TRL's own `reward` is
-    the set score under fixed weightings.
+    Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch. Every
+    evaluation uses the same weightings. In addition to TRL's statistics, the trainer logs those of
+    `GroupFigures`, `zero_spread_share` (share of groups without a gradient) and `faults` (excluded rollouts).
+    TRL's own `reward` is the set score under fixed weightings.
 
     Raises `ConfigError` for invalid arguments, and during training if the reward function breaks its
-    contract; `TrainingError` if TRL does not work as this class expects.
+    contract. Raises `TrainingError` if TRL does not work as this class expects.
     """
 
     def __init__(
@@ -189,7 +189,6 @@ class VPOTrainer(HookedTrainer):
         return out
 
     def _stream(self) -> list[int]:
-        """Return the seed of this batch's weightings, including the batch's number in its optimiser step."""
         if self.mode == "eval":
             return [self._config.seed, _EVALUATE]
         step, count = self._generations
@@ -214,6 +213,6 @@ class VPOTrainer(HookedTrainer):
 
 
 def _weights(args: VPOConfig, components: int) -> Floats:
-    """Return the fixed weightings that make figures comparable over a training."""
+    """Return the fixed weightings that make statistics comparable over a training."""
     rng = np.random.default_rng([args.seed, _FIGURES])
     return draw_weights(components, ObjectiveConfig(**args.objective_settings()), rng)

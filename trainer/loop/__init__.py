@@ -1,1 +1,1 @@
-"""Retrain, publish, probe, roll back; alternate search and training."""
+"""Training on stored runs: retrain, compare, publish and roll back; loops of search and training."""

@@ -1,7 +1,7 @@
-"""The guard: compares a new policy version with earlier ones and refuses it if it is clearly worse.
+"""The guard compares a new policy version with earlier versions, and refuses it if it is clearly worse.
 
-Earlier versions are its parent and, because small losses add up, version 0; sampling and searches with joins
-are both compared.
+The earlier versions are its parent and version 0, because small losses add up. Both sampled answers and
+searches with joins are compared.
 """
 
 import shutil
@@ -30,22 +30,21 @@ from trainer.loop.steps import writing
 from trainer.loop.training_plan import TrainingPlan
 
 IS_WORSE = "probe.is_worse"
-"""Metric that marks a version that must not be served."""
+"""Name of the metric that marks a version that must not be served."""
 PROBE_FILE = "probe.json"
 """File with the result of the comparison, in the folder of a training."""
 FEWEST_PROBLEMS = 6
-"""Minimum problems for a verdict: by chance a version loses against an equal one on all of 5 problems once in
-32, more often than the 2.5 % on one side of a 95 % interval."""
+"""Minimum number of problems for a verdict. On 5, an equal version loses on all in 1 of 32 cases."""
 Values = dict[str, list[float]]
-"""One value per probed problem, by figure."""
+"""For each statistic, one value per probed problem."""
 
 
 class GuardVerdict(NamedTuple):
-    """Whether a new version is clearly worse than an earlier one, and the figures behind it."""
+    """The verdict of the guard: whether a new version is clearly worse than an earlier version, and why."""
 
     is_worse: bool
     differences: dict[str, Interval]
-    """The new version minus its parent, paired over problems, by figure."""
+    """For each statistic, the new version minus its parent, paired over problems."""
     reason: str
 
     def summary(self) -> dict[str, Json]:
@@ -61,13 +60,13 @@ class GuardVerdict(NamedTuple):
 
 
 def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.01) -> GuardVerdict:
-    """Return whether `new` is clearly worse than an earlier version in any figure.
+    """Return the verdict whether `new` is clearly worse than an earlier version in any statistic.
 
-    `earlier` has the versions by name, the parent first. A version is clearly worse if for one figure the
-    95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss must be both
-    certain and relevant. False alarms, from comparing samples of the built-in model with other samples of
-    it: 2.5 to 3 % on 12 problems or more, 5 to 9 % on 6 to 8. On fewer than `FEWEST_PROBLEMS` problems the
-    answer is always no.
+    `earlier` has the values of the versions by name, the parent first. A version is clearly worse if, for one
+    statistic, the 95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss
+    must be both certain and relevant. With fewer than `FEWEST_PROBLEMS` problems the answer is always no.
+    Between samples of the same model, false alarms were 2.5 to 3 % on 12 problems or more, and 5 to 9 % on 6
+    to 8.
     """
     found = {
         name: {figure: bootstrap_interval([new[figure]], [values[figure]]) for figure in new}
@@ -93,7 +92,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Return for each problem 1.0 if a search solves it (held-out rows too), else 0.0; and total tokens."""
+    """Search the problems. Return 1.0 for a solved problem (held-out rows too), else 0.0, and all tokens."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -109,10 +108,10 @@ def solved_in_searches(
 
 
 def uncompared(store: Store, plan: TrainingPlan) -> str:
-    """Return the reason why a new version cannot be compared with earlier ones; empty if it can.
+    """Return the reason why a new version cannot be compared with earlier versions; empty if it can.
 
-    A probe uses the built-in model's format for strings and samples in this process. It does not apply to
-    runs in another format, or to models that only a server can run.
+    A probe uses the built-in model's format for strings and samples in this process. So it cannot be used for
+    runs in another format, or for models that only a server can run.
     """
     for run_id in plan.training.runs:
         run = store.run(run_id)
@@ -143,10 +142,10 @@ def compare_with_earlier(
     problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Probe the trained model and earlier versions, write the comparison to a file, and return its figures.
+    """Probe the trained model and earlier versions, write the comparison to a file, and return its metrics.
 
-    `problems` None stands for generated problems. If there are no problems, or generated ones do not apply
-    (`uncompared`), nothing is compared.
+    If `problems` is None, generated problems are used, unless they do not fit the runs (`uncompared`).
+    Without problems, nothing is compared.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:

@@ -1,7 +1,7 @@
-"""The definition of a loop: searches write groups, trainings make model versions, searches use them.
+"""The definition of a loop, which alternates searches and trainings of the model that the searches use.
 
-The id of a loop hashes its definition, the ids of its runs derive from it, and its trainings name their runs.
-The store thus shows what is done, and `trainer/loop/turns.py` runs the rest.
+The id of a loop is a hash of its definition. The ids of its runs begin with this id, and its trainings name
+their runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ class Loop:
     """The definition of a loop; the same fields give the same id."""
 
     searched: tuple[Problem, ...]
-    """Problems of every round, repeated for several searches per round."""
+    """The problems of every round; a problem with several searches per round occurs several times."""
     held_out: tuple[Problem, ...]
-    """Problems for the guard and for measuring before and after; empty if a problem has a scorer."""
+    """Problems for the guard and for measuring before and after training; empty if a problem has a scorer."""
     search: Config
     """Configuration of every run, except its seed."""
     train: TrainConfig
     guarded: tuple[Problem, ...] = field(default=(), kw_only=True)
-    """Problems for the guard alone, to keep `held_out` for measuring; empty: the guard uses `held_out`."""
+    """Problems for the guard alone. If there are none, the guard uses `held_out`."""
 
     @cached_property
     def id(self) -> str:
-        """Return the id of the loop, the prefix of the ids of its runs."""
+        """Return the id of the loop; the ids of its runs begin with this id."""
         problems = (problem.version for problem in (*self.searched, *self.held_out))
         # The location of the store is not part of the definition.
         search = self.search.changed(store=type(self.search.store)()).to_json()
@@ -47,7 +47,7 @@ class Loop:
         return f"{self.id}-r{round_number:03d}-p{index:03d}"
 
     def owns(self, run_id: str) -> bool:
-        """True for the id of one of its runs."""
+        """True if `run_id` is the id of a run of this loop."""
         return run_id.startswith(f"{self.id}-")
 
     def run_ids(self, round_number: int) -> tuple[str, ...]:
@@ -55,11 +55,11 @@ class Loop:
         return tuple(self.run_id(round_number, index) for index in range(len(self.searched)))
 
     def problem_of(self, run_id: str) -> Problem:
-        """Return the problem of one of its runs."""
+        """Return the problem that a run of this loop searches."""
         return self.searched[int(run_id.rpartition("-p")[2])]
 
     def request(self, round_number: int, index: int) -> RunRequest:
-        """Return the run of problem `index` in a round, with its own seed."""
+        """Return the request for the run of problem `index` in a round; each run has its own seed."""
         seed = int(content_id(str(self.search.run.seed), str(round_number), str(index)), 16) >> 1
         config = self.search.changed(run=RunConfig(seed=seed))
         return RunRequest(self.searched[index], config, run_id=self.run_id(round_number, index))
@@ -76,10 +76,10 @@ def plan_loop(
 ) -> Loop:
     """Return the loop over a suite or over one problem.
 
-    At most `train.probe.problems` problems of a suite are held out, by the families of `entries`, and `limit`
-    of the other problems are searched, `searches` times per round. With one problem, generated ones are held
-    out. Problems with a scorer are all searched, because a probe needs examples. Raises `ConfigError` without
-    problems, or for incompatible settings of search and training.
+    `split_suite` holds out problems of a suite, by `entries` and `train.probe.problems`. Of the other
+    problems, up to `limit` are searched, `searches` times per round. With one problem, generated problems are
+    held out. With a scorer, no problem is held out, because a probe needs examples. Raises `ConfigError`
+    without problems, or if the settings of search and training are incompatible.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

@@ -1,8 +1,8 @@
 """Measures a policy version on problems that it was not trained on.
 
 A probe samples answers to root prompts (training rows only, no parent) and judges them in the sandbox. Row
-orders and random numbers derive from its seed and the problem, so that sampling noise partly cancels in the
-difference of two versions. Problems with a scorer and models behind a server are not supported.
+orders and random numbers depend only on its seed and the problem, so that sampling noise partly cancels in
+the difference of two versions. Problems with a scorer and models behind a server are not supported.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KS = (1, 2, 3, 6, 12, 24, 48, 96)
 """Values of k in results."""
 
 _CHAINS_PER_PROMPT = 4
-"""Each prompt has its own row order; one prompt per chain would cost as many prefills."""
+"""Completions per prompt. Each prompt has its own row order, but every prompt costs a prefill."""
 _BATCH_PROMPTS = 24
 _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 """Minimum training rows and number of held-out rows of a generated problem."""
@@ -53,11 +53,11 @@ _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
-    """The answers of one version to P problems."""
+    """The statistics of a policy version's answers to P problems."""
 
     policy_version: int
     answers: int
-    """m, answers per chain."""
+    """m, answers per completion."""
     seed: int
     problems: tuple[tuple[str, str], ...]
     """Id and version of each problem."""
@@ -66,7 +66,7 @@ class ProbeResult:
 
     @property
     def sampled(self) -> int:
-        """N, answers sampled per problem: the largest k."""
+        """N, the number of answers sampled per problem, which is the largest k."""
         chains, length = self.measures[0].values_C_m.shape
         return int((chains + self.measures[0].faults) * length)
 
@@ -77,21 +77,21 @@ class ProbeResult:
 
     @property
     def faults(self) -> int:
-        """Completions left out because the sandbox failed on them, over all problems."""
+        """Number of completions, over all problems, that were left out because the sandbox failed on them."""
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return a figure of `Measure` by k, `[P, len(ks)]`, for the P problems that have it."""
+        """Return a statistic of `Measure` by k, `[P, len(ks)]`, for the P problems that have this one."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 
     def means(self, figure: str) -> dict[int, float]:
-        """Return a figure's mean for each k over the problems that have the figure; empty if none has it."""
+        """Return for each k the mean of a statistic over the problems that have it, if there are any."""
         values_P_k = self.values(figure, self.ks)
         return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
 
     def summary(self) -> dict[str, Json]:
-        """Return the means of the figures over the problems as JSON, with strings as keys."""
+        """Return the mean of each statistic over the problems as JSON; each k is a string key."""
         maps: dict[str, Json] = {
             name: {str(k): round(value, 6) for k, value in self.means(name).items()}
             for name in ("best_at_k", "pass_at_k", "unseen_pass_at_k", "union_at_k")
@@ -119,12 +119,13 @@ def probe(
     config: Config = Config(),  # noqa: B008  # frozen
     on_problem: Callable[[int, int], None] = lambda done, total: None,
 ) -> ProbeResult:
-    """Sample `k_max` answers to each problem from a policy and judge them.
+    """Sample at least `k_max` answers to each problem from a policy, and return their statistics.
 
-    The policy is a version or a model folder; answers are sampled in whole chains of `answers`. `config` has
-    sandbox settings and the store to hide. `on_problem(done, total)` is called after each problem.
+    `policy` is a version or a model folder, and each completion has `answers` answers. `config` has the
+    sandbox settings, and the store to hide from programs. `on_problem(done, total)` is called after each
+    problem.
 
-    Raises `PolicyError` for a folder that cannot be loaded, `ProblemError` for a problem outside the built-in
+    Raises `PolicyError` if the folder cannot be loaded, `ProblemError` if a problem does not fit the built-in
     format, `SandboxError` if no completion for a problem can be judged, `ConfigError` without problems or
     answers.
     """
@@ -154,7 +155,7 @@ def cpu_seconds() -> float:
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return the prompts of C chains, without a parent, with rows shown as in a search."""
+    """Return prompts without a parent for `chains` completions, with rows shown as in a search."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
@@ -179,7 +180,7 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
 def _sample_chains(
     policy: LocalPolicy, problem: Problem, prompts: Sequence[Prompt], sampling: Sampling
 ) -> tuple[list[list[Program | None]], int]:
-    """Return the programs of C chains `[C][m]` (None if an answer is not a program) and their tokens."""
+    """Return the programs `[C][m]` of C completions (None for an unreadable answer), and the tokens."""
     from evovpo.proposers.sampler import sample
 
     prompt_format = ExpressionFormat(problem)
@@ -201,7 +202,8 @@ def _sample_chains(
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
     """Return `count` string problems from the generator of the pretraining tasks, with other seeds.
 
-    Each has at least four training rows and two held-out ones. Problem i depends only on the seed and i.
+    Each problem has at least four training rows and two held-out rows. Problem i depends on the seed and i
+    alone.
     """
     found = []
     for number in range(count):

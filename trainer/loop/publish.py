@@ -1,9 +1,9 @@
 """Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
 
-A row of `policy_versions` means "servable": before it is added, the folder is written under a temporary name
-and renamed, and its log-probabilities of a fixed text, here and at every server, are compared with the
-trainer's. A process killed in between leaves a folder without a row, which the next publication removes. Only
-one process at a time publishes into a policies folder.
+A row of `policy_versions` means that the version can be served. Before the row is added, the folder is
+written under a temporary name and renamed. Then the log-probabilities of a fixed text, from the folder and
+from every server, are compared with the trainer's. A process killed in between leaves a folder without a row,
+which the next publication removes. Only one process at a time publishes into a policies folder.
 """
 
 import contextlib
@@ -26,8 +26,7 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_models import TrainableModel, write_folder
 
 _TEXT_TOKENS, _PLACES = 160, 8
-"""Length of the fixed text and number of positions compared. The text fills a block of vLLM's prefix cache
-(128 tokens on CPUs) and at most half of the model's context."""
+"""Length of the fixed text (it fills a block of vLLM's prefix cache), and number of compared positions."""
 
 
 def publish_policy(
@@ -37,15 +36,15 @@ def publish_policy(
     policies: Path,
     targets: Sequence[VLLMServer] = (),
 ) -> PolicyVersion:
-    """Write a trained model as the next policy version and store it; searches still use the served one.
+    """Write a trained model as the next policy version, and store the version without serving it.
 
-    For a PEFT model only the adapter is written, and every target loads it; its base must be a folder.
-    `made` has the origin of the version; its number and path are chosen here. Called again for the last
-    stored version, for example after a crash, it completes the publication and returns that version.
+    For a PEFT model only the adapter is written, and every target loads the adapter; the base must be a
+    folder. `made` has the origin of the version; the number and the path are chosen here. If the last stored
+    version is `made` already, for example after a crash, the call completes its publication and returns it.
 
     Raises `PublishError`, with a `refused` event, if the log-probabilities of the written folder or of a
-    target differ from the model's, or if a target fails; the refused folder is kept for inspection. Raises
-    `PublishError`, with nothing stored, if the folder cannot be written (disk full).
+    target differ from the model's, or if a target fails. The refused folder is kept for inspection. Also
+    raises `PublishError`, with nothing stored, if the folder cannot be written (disk full).
     """
     version = _stored_before(store, trained, made)
     warm_up = make_warm_up(trained.model)
@@ -79,13 +78,13 @@ def serve_policy(
     *,
     is_roll_back: bool = False,
 ) -> PolicyVersion:
-    """Load a stored version into every target, then serve it to searches; return it.
+    """Load a stored version into every target, serve it to searches, and return it.
 
-    A target can serve full weights only if it was started with them. All adapters are unloaded except this
-    one and the previously served one, which may still have requests.
+    A target can serve full weights only if it was started with them. All adapters are unloaded, except those
+    of this version and of the version served before, which may still have requests.
 
-    Raises `PolicyError` if its folder is missing; `PublishError`, with a `refused` event, if the folder has
-    changed since publication or a target fails; `StoreError` for an unknown version.
+    Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
+    `PublishError`, with a `refused` event, if the folder has changed since publication or a target fails.
     """
     version = store.policy_version(number)
     require_folder(version)
@@ -105,9 +104,9 @@ def serve_policy(
 
 
 def roll_back(store: Store, number: int | None = None, targets: Sequence[VLLMServer] = ()) -> PolicyVersion:
-    """Serve an older version again, by default the parent of the served one; return it.
+    """Serve an older version again, by default the parent of the served version, and return it.
 
-    Raises as `serve_policy`, and `PublishError` if nothing is served or the served version has no parent.
+    Raises the errors of `serve_policy`, and `PublishError` if no version is served or it has no parent.
     """
     served = store.served()
     if served is None:
@@ -132,7 +131,7 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
 
 
 def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -> PolicyVersion | None:
-    """Return the last stored version if it is `made`, from an interrupted publication; else None."""
+    """Return the last stored version if an interrupted publication of `made` stored it, else None."""
     last = next(reversed(store.policy_versions()), None)
     if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(
         last, metrics=made.metrics
@@ -157,13 +156,13 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return the log-probabilities (N) of `next_ids` after the last N prefixes of a text."""
+    """Return the log-probability of each of the N tokens `next_ids` after one of a text's last N prefixes."""
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
 
 def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
-    """Return the log-probabilities after the last prefixes of a text (places, V), in float32, no dropout."""
+    """Return the log-probabilities (places, V) after the last prefixes of a text, in float32."""
     if any((p.dtype, p.device.type) != (torch.float32, "cpu") for p in model.parameters()):
         model = copy.deepcopy(model).float().cpu()  # the same arithmetic as for the loaded folder
     was_training = model.training
@@ -177,10 +176,10 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Compare the reloaded folder and every target with the trainer; return the differences as text.
+    """Compare the reloaded folder and every target with the trainer, and return the differences as text.
 
-    Raises `PolicyError` or `ServerError` at the first difference or failure, after unloading an adapter
-    everywhere.
+    Raises `PolicyError` or `ServerError` at the first failure or difference above `TOLERANCE`. If a target
+    fails, the version is unloaded from all targets.
     """
     difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))
     if not difference <= TOLERANCE:

@@ -1,8 +1,8 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
-The id of a training hashes the configuration, the start version and the groups. Repeated after a kill, the
-same call continues from the last checkpoint and ends with the same weights (on one CPU thread); repeated
-after the end, it returns the existing version. One process at a time trains into a policies folder.
+The id of a training is a hash of the configuration, the start version and the groups. After a kill, the same
+call continues from the last checkpoint and ends with the same weights (on one CPU thread). After the end, it
+returns the existing version. Only one process at a time trains into a policies folder.
 """
 
 import json
@@ -31,14 +31,14 @@ class RetrainResult(NamedTuple):
     """Result of a training; `evovpo retrain --json` prints these fields."""
 
     policy_version: int | None
-    """None for a dry run."""
+    """Number of the new version; None for a dry run."""
     objective: str
     groups_used: int
     """Number of different groups used."""
     groups_skipped: int
     steps: int
     tokens: int
-    """Completion tokens used in training, with repetitions."""
+    """Completion tokens trained on; a repeated token counts again."""
     seconds: float
     """Wall-clock seconds in this process."""
     probe: Json
@@ -59,15 +59,15 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (or the start model) on these runs; publish and serve the new version.
+    """Train the served version (or the start model) on these runs, and publish and serve the new version.
 
-    The new version is compared with its parent on `problems` (by default `config.probe.problems` generated
-    ones, if the runs use the built-in format), and is not served if it is clearly worse. `targets` are
-    servers that must load it. Files go into `policies`, a folder for one trainer at a time.
+    The new version is compared with earlier versions on `problems`, and is not served if it is clearly worse.
+    By default, generated problems are used if the runs have the built-in format. `targets` are servers that
+    must load the new version. Files go into `policies`, a folder for one trainer at a time.
 
-    Raises, leaving the served version unchanged: `TrainingError` if there is nothing to train on, the data do
-    not fit the model, a file cannot be written, or another trainer is running; `DivergedError`, `PolicyError`
-    if a policy folder is missing, `ConfigError` and `PublishError`.
+    An error leaves the served version unchanged. Raises `TrainingError` if there is nothing to train on, the
+    data do not fit the model, a file cannot be written, or another trainer is running. Raises `PolicyError`
+    if a policy folder is missing, and also `DivergedError`, `ConfigError` and `PublishError`.
     """
     began = time.monotonic()
     with only_trainer(policies):
@@ -120,7 +120,7 @@ def retrain(
 
 
 def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
-    """Return the known part of the result of a planned training; `seconds` is the planning time."""
+    """Return the fields of a result that are known from its plan. `seconds` is the time spent so far."""
     return RetrainResult(
         policy_version=None,
         objective=plan.training.objective,
@@ -152,7 +152,7 @@ def default_policies(store: Store) -> Path:
 def only_trainer(policies: Path) -> Iterator[None]:
     """Create the policies folder if needed, and lock it for this process.
 
-    Raises `TrainingError` if another process has locked it, or if it cannot be created.
+    Raises `TrainingError` if another process has locked the folder, or if the folder cannot be created.
     """
     try:
         policies.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
 def _serve(
     store: Store, version: PolicyVersion, found: dict[str, Any] | None, targets: Sequence[VLLMServer]
 ) -> None:
-    """Serve a new version, or store why it is not served; nothing if either is stored already."""
+    """Serve a new version, or store why it is not served, unless this was done before."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
     if any(event.number == version.number and event.kind in said for event in store.policy_events()):
         return

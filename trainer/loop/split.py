@@ -11,7 +11,7 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Maximum problems for the guard alone, if the suite has three times as many; a call may ask for fewer."""
+"""Maximum problems for the guard alone; the suite must have at least three times this number to search."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -24,11 +24,12 @@ class Parts(NamedTuple):
 
 
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
-    """Return the parts of a suite of two problems or more; `entries` has their families and held-out marks.
+    """Return the parts of a suite of two problems or more, given the family of each problem in `entries`.
 
-    Held out are one sibling of each searched family (at most `asked`, at most half of the problems) and at
-    most `asked` problems that the suite marks, whose families are not searched. With marks, the guard uses
-    generated problems, otherwise siblings. Raises `ConfigError` if the marks leave nothing to search.
+    `split_problems` holds out at most `asked` problems, and at most half of the suite. At most `asked`
+    problems that the suite marks are held out too, and the families of marked problems are not searched. With
+    marks, the guard uses generated problems, otherwise problems of a large suite. Raises `ConfigError` if the
+    marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -51,11 +52,12 @@ def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], aske
 def split_problems(
     problems: Sequence[Problem], held_out: int, seed: int = 0, families: Mapping[str, str] = _NO_FAMILIES
 ) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    """Return the searched problems and at most `held_out` others, chosen by a hash of seed and ids, in order.
+    """Return the searched problems and at most `held_out` held-out problems, both in the given order.
 
-    Adding a problem to the suite moves at most one other. `families` has the family of a problem by its id;
-    if some problems have siblings, one of each such family is held out, and problems without siblings are
-    searched. Raises `ConfigError` if none would be left to search.
+    A hash of the seed and the ids chooses, so that adding a problem moves at most one other problem.
+    `families` maps problem ids to families. If some families have several problems, one of each such family
+    is held out, and families of one problem are searched. Raises `ConfigError` if nothing would be left to
+    search.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(

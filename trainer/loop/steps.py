@@ -1,6 +1,6 @@
 """Runs the steps of a planned training from the last checkpoint, and checks that the data fit the model.
 
-A checkpoint holds the number of finished steps and `Updater.state_dict`; all other state (order of groups,
+A checkpoint holds the number of finished steps and `Updater.state_dict`. All other state (order of groups,
 weightings, noise) derives from the seed and the step.
 """
 
@@ -31,8 +31,7 @@ from trainer.learning.step_data import StepData, row_of, step_figures, training_
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 
 LOGPROB_TOLERANCE = 0.05
-"""Tolerance of logged log-probabilities, in mean nats per token: far above the error of bfloat16 servers, far
-below the difference of another temperature or model."""
+"""Maximum mean error of logged log-probabilities, in nats per token; bfloat16 servers stay far below it."""
 _CHECKED_ROWS = 16
 _WARMUP_STEPS = 3
 CHECKPOINT_STEPS = 10
@@ -41,10 +40,10 @@ CHECKPOINT_STEPS = 10
 def make_steps(
     store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
 ) -> None:
-    """Run the remaining steps, store a row for each, and write regular checkpoints.
+    """Run the remaining steps of a training, store a row for each step, and write regular checkpoints.
 
-    Raises `TrainingError` if the logged log-probabilities are not those of the version they name,
-    `DivergedError` if the loss is not finite.
+    Raises `TrainingError` if logged log-probabilities are not those of the policy version logged with them,
+    and `DivergedError` if the loss is not finite.
     """
     _check_logprobs(plan, trained.model)
     settings = plan.config.update
@@ -93,9 +92,9 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return new pretraining pairs against forgetting, as many as step `number` has texts.
+    """Return new pretraining rows against forgetting, one for each text of the step.
 
-    Empty for a model that does not write the built-in model's language.
+    There are none if the model does not write the built-in model's language.
     """
     count = len(step.texts) if PROMPT_END in tokenizer.get_vocab() else 0
     rng = Random(f"replay:{config.run.seed}:{number}")
@@ -104,7 +103,7 @@ def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) 
 
 
 def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
-    """Raise `TrainingError` unless the logged log-probabilities are those of the version they name."""
+    """Raise `TrainingError` unless logged log-probabilities are those of the logged policy version."""
     number = plan.start.number
     rows = _rows(plan, written_by=number)
     difference = float(_differences(plan, model, rows).abs().mean()) if rows else 0.0
@@ -118,7 +117,7 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return some training rollouts (only of version `written_by`, if given) with zero advantages."""
+    """Return some training rollouts as rows; with `written_by`, only rollouts of this policy version."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)
@@ -136,9 +135,9 @@ def _differences(plan: TrainingPlan, model: Any, rows: Sequence[TrainingRow]) ->
 
 
 def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
-    """Write the state of an `Updater` after some steps into `folder`, then remove older checkpoints.
+    """Write the state of an `Updater` after `steps` steps into `folder`, then remove older checkpoints.
 
-    Raises `TrainingError`, keeping the older ones, if it cannot be written, for example on a full disk.
+    If writing fails, for example on a full disk, the older checkpoints stay and `TrainingError` is raised.
     """
     final = folder / f"step-{steps:08d}.pt"
     # Into memory first: on a failed write, torch reports neither the file nor the cause.
@@ -156,7 +155,7 @@ def save_checkpoint(folder: Path, steps: int, state: dict[str, Any]) -> None:
 def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
     """Return the number of steps and the state of the newest checkpoint in `folder`, or None.
 
-    Raises `TrainingError` if it cannot be read.
+    Raises `TrainingError` if the checkpoint cannot be read.
     """
     path = max(folder.glob("step-*.pt"), default=None)
     if path is None:
@@ -172,7 +171,7 @@ def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure to write a file or folder into a `TrainingError`, and remove the partial one."""
+    """Turn a failure to write a file or folder into a `TrainingError`, and remove what was partly written."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -1,6 +1,6 @@
 """The plan of a training: its groups, steps and id.
 
-The id hashes everything that determines the weights: the configuration, the start version and the groups.
+The id is a hash of everything that determines the weights: the configuration, start version and groups.
 """
 
 import json
@@ -37,7 +37,7 @@ class TrainingPlan(NamedTuple):
     training: Training
     config: TrainConfig
     start: PolicyVersion
-    """Version with the initial weights."""
+    """The policy version with the initial weights."""
     start_model: PolicyVersion
     """Version 0, the reference of the KL term."""
     data: tuple[RunData, ...]
@@ -59,7 +59,7 @@ class TrainingPlan(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Completion tokens for training, with repetitions, without pretraining data."""
+        """Completion tokens to train on; a repeated token counts again, and pretraining data do not count."""
         groups = (group for step in self.steps for group in step.groups)
         texts = (len(text.completion_ids) for step in self.steps for text in step.texts)
         return sum(len(one.token_ids or ()) for group in groups for one in group.rollouts) + sum(texts)
@@ -71,7 +71,7 @@ def ignore(*_: object) -> None:
 
 @dataclass(frozen=True)
 class TrainingCallbacks:
-    """Callbacks for progress."""
+    """Callbacks for the progress of a training."""
 
     planned: Callable[[TrainingPlan, int], None] = ignore
     """Called with the plan and the number of its finished steps."""
@@ -81,7 +81,7 @@ class TrainingCallbacks:
 
 
 def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:
-    """Return the plan of a training on these runs; changes nothing. For the errors see `retrain`."""
+    """Return the plan of a training on these runs, without changing anything. Raises as `retrain` does."""
     if not ids or len(set(ids)) < len(ids):
         raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
     runs = [store.run(run_id) for run_id in ids]
@@ -161,7 +161,7 @@ def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> Training
 
 
 def start_version(folder: str | None) -> PolicyVersion:
-    """Return the model folder of a run's settings (None: the built-in model) as version 0."""
+    """Return a model folder (None: the built-in model) as policy version 0."""
     return PolicyVersion(0, None, str(resolved(folder or BUILT_IN_MODEL)))
 
 
@@ -171,7 +171,7 @@ def resolved(folder: str | Path) -> Path:
 
 
 def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
-    """Return version 0 for a store without one: the model that sampled a run."""
+    """Return policy version 0 for a store that has none: the model that sampled a run."""
     settings = Config.from_json(run.config_json).proposer
     if not config.run.model and settings.name == "openai":
         raise ConfigError(

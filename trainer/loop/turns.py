@@ -1,4 +1,4 @@
-"""Runs a loop: rounds of searches, each followed by a training; a killed loop continues from the store."""
+"""Runs a loop: in each round, searches and then a training. A killed loop continues from the store."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version
 
 @dataclass(frozen=True)
 class LoopWatch(TrainingCallbacks):
-    """Callbacks for progress."""
+    """Callbacks for the progress of a loop."""
 
     searching: Callable[[int, int, Problem], None] = ignore
-    """Called with round, problem index and problem before its run starts or continues."""
+    """Called before a run starts or continues, with the round, the problem's index and the problem."""
     told: Callable[[Progress], None] = ignore
     searched: Callable[[Outcome], None] = ignore
     trained: Callable[[RetrainResult], None] = ignore
     not_trained: Callable[[str], None] = ignore
     """Called with the reason why a training failed; the loop continues with the served version."""
     measured: Callable[[str, int, int], None] = ignore
-    """Called at the end with the measured version, the number of problems done and the total."""
+    """Called while versions are measured, with the version, the number of problems done and the total."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Turns:
     jobs: int = 1
     """Number of parallel search processes."""
     url: str | None = None
-    """URL of the store, with its password; by default the file of `store`."""
+    """URL of the store, password included; None for the file of `store`."""
 
     def begin(self) -> None:
         """Serve the start model if nothing is served yet."""
@@ -52,7 +52,7 @@ class Turns:
         serve_start_model(self.store, start_model)
 
     def take(self, rounds: int, *, trains: bool = True) -> None:
-        """Search and train once per round, or only search, skipping finished work."""
+        """Search and, if `trains`, train once per round; finished work is skipped."""
         self.begin()
         for number in range(1, rounds + 1):
             self.search_round(number)
@@ -60,10 +60,10 @@ class Turns:
                 self.train_round(number)
 
     def search_round(self, number: int) -> None:
-        """Run the unfinished runs of a round; interrupted ones continue.
+        """Run the unfinished runs of a round; interrupted runs continue.
 
-        Runs in `jobs` processes, or here if one is enough or the store is in memory. Raises `TrainingError`
-        naming the failed runs.
+        The runs use `jobs` processes, or this process if one is enough or the store is in memory. Raises
+        `TrainingError` naming the failed runs.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]

@@ -24,11 +24,11 @@ from trainer.loop.training_plan import ignore
 from trainer.loop.turns import Turns
 
 ANSWERS = KS[-1]
-"""Answers per held-out problem and version."""
+"""Number of answers to each held-out problem, from each measured version."""
 _PARTS = 4
-"""Parts of a measurement per process, for balanced load and progress reports."""
+"""Parts of a measurement per process, so that the load is balanced and progress is reported."""
 _FEW_TARGETS = 30
-"""If targets are fewer, they are only memorised; a trial with a gain from imitation had 229."""
+"""With fewer imitation targets, the model only memorises them; a trial with a gain had 229 targets."""
 _MOSTLY = 0.8
 """Share of solved held-out problems above which little can be gained."""
 
@@ -42,26 +42,28 @@ class LoopResult(NamedTuple):
     weights_changed: bool
     """Whether the last trained version differs from the start model in any weight."""
     before: Json
-    """Figures of the start model on held-out problems: `best_at_k` and `pass_at_k` by k; `solved_heldout`,
-    the expected number of problems solved (held-out rows too) with `answers` answers each, and its curve
-    `solved_by_answers`; and `solved_in_searches` with joins. None without held-out problems."""
+    """Statistics of the start model on held-out problems; None without held-out problems.
+
+    `best_at_k` and `pass_at_k` are by k. `solved_heldout` is the expected number of problems solved with
+    `answers` answers each, `solved_by_answers` the same with fewer answers, and `solved_in_searches` the
+    number that searches with joins solve. A solved problem is right on its held-out rows too.
+    """
     after: Json
-    """The same figures of the last trained version, served or not."""
+    """The same statistics of the last trained version, even if it is not served."""
     served: int
     """Number of the served version."""
     break_even: Json
-    """Number of problems, with `answers` answers each, after which the loop has paid for itself
-    (`evovpo/experiments/break_even.py`), in CPU seconds and in tokens; empty if nothing was trained."""
+    """Number of problems after which the loop has paid for itself, by unit; empty if nothing was trained."""
     verdict: str
 
 
 class LoopComparison(NamedTuple):
-    """The measurements on the held-out problems."""
+    """The measurements of the start model and the last version on the held-out problems."""
 
     before: ProbeResult
     after: ProbeResult
     spent: dict[str, dict[str, ArmCosts]]
-    """Costs of the start model and the last version by unit; empty if nothing was trained."""
+    """For each unit, the costs of the start model and of the last version; empty if nothing was trained."""
 
     def break_even(self) -> list[BreakEven]:
         """Return the number of problems after which the loop has paid for itself, by unit."""
@@ -78,7 +80,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the cost of training and `ANSWERS` answers in a unit, and the number of solved problems."""
+        """Return the costs in a unit, for training and for `ANSWERS` answers, with the solved problems."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -99,7 +101,7 @@ class _Measured(NamedTuple):
 
 
 def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | None]:
-    """Measure the start model and the last trained version on the held-out problems, if there are any."""
+    """Return the result of a loop and, if problems were held out, the measurements before and after."""
     loop, store = turns.loop, turns.store
     start_model = store.policy_version(0)
     ids = {training.id for training in turns.trainings()}
@@ -139,7 +141,7 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
 
 
 def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
-    """Measure a version on the held-out problems in `jobs` processes, or in this one if one is enough."""
+    """Measure a version on the held-out problems, in `jobs` processes or, if `jobs` is 1, in this process."""
     loop, said = turns.loop, f"version {version.number}"
     total = len(loop.held_out)
     count = min(_PARTS * turns.jobs, total)
@@ -200,7 +202,7 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return for each round the best mean reward of a search, averaged over its searches."""
+    """Return for each round the best mean reward that a search found, averaged over the searches."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
@@ -209,10 +211,10 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
 
 
 def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return sentences on whether the loop gained: held-out problems solved, paired over problems.
+    """Return the verdict in words: whether the loop clearly raised the number of held-out problems solved.
 
-    The criterion is the area under the curve of solved problems over log(answers), from 1 to `ANSWERS`: it
-    rewards a model for needing fewer answers. It is also less noisy than the last point alone.
+    The criterion is the area under the curve of solved problems over log(answers), from 1 to `ANSWERS`. It
+    rewards a model for needing fewer answers, and is less noisy than the last point alone.
     """
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
     gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)])
@@ -245,6 +247,5 @@ def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> 
 
 
 def _differ(first: PolicyVersion, second: PolicyVersion) -> bool:
-    """True if two versions differ in any weight; adapters are merged first."""
     one, other = (load_model(version).model.state_dict() for version in (first, second))
     return any(not torch.equal(value, other[name]) for name, value in one.items())

@@ -1,1 +1,1 @@
-"""Recipes of the VPO paper (`paper/`) and training data of the maze models; imported by nothing else."""
+"""The bundled recipes of the VPO paper, in the folder `paper`."""

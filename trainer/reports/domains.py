@@ -1,4 +1,4 @@
-"""Text reports of domains: preview and result of a training, figures of policies."""
+"""Text reports of domains: the preview and result of a training, and the statistics of policies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST = 400
 
 
 def trained_view(found: TrainingResult) -> RenderableType:
-    """Return best@k and E_w best@k by k before and after a measured training, and the gain."""
+    """Return a table of best@k and E_w best@k by k, before and after a training, and the gain."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
     maps = (found.before, found.after, found.expected_before, found.expected_after)
@@ -33,7 +33,7 @@ def trained_view(found: TrainingResult) -> RenderableType:
 
 
 def preview_view(found: Mapping[str, Any]) -> RenderableType:
-    """Return prompts with a completion and its rewards, the doctor's verdict, and the cost of training."""
+    """Return a view of sample prompts, completions and rewards, the verdict on VPO, and the training cost."""
     parts: list[RenderableType] = []
     for one in found["samples"]:
         table, prompt = Table.grid("", folded(), padding=(0, 1)), one["prompt"]
@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the first policy's figures and, of several policies, those of all and each minus the first."""
+    """Return the first policy's statistics as JSON. For several policies, add all of them and differences."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
@@ -72,9 +72,9 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 
 
 def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
-    """Return a table for each figure, policies side by side.
+    """Return a table for each statistic, with the policies side by side.
 
-    Parentheses show the difference to the first policy, bold if its interval excludes zero.
+    The difference to the first policy is in parentheses, and bold if its interval excludes zero.
     """
     from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 
@@ -99,7 +99,7 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
 
 
 def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -> None:
-    """Write best@k and E_w best@k of policies against k. Raises `ConfigError` for an unwritable file."""
+    """Plot best@k and E_w best@k of policies against k. Raises `ConfigError` for an unwritable file."""
     from trainer.domains.policy_figures import BY_K
 
     named = list(zip(_names(found), found, strict=True))

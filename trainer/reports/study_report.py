@@ -1,4 +1,4 @@
-"""The report of a study: Markdown tables, pictures, and all figures as JSON, next to the study file."""
+"""The report of a study: Markdown tables, pictures, and all results as JSON, next to the study file."""
 
 import itertools
 import json
@@ -19,7 +19,6 @@ from trainer.experiments.study_results import StudyResults, budgets
 from trainer.reports.training import write_costs
 
 _Table: TypeAlias = tuple[Sequence[str], Sequence[Sequence[str]]]
-"""Column names and rows."""
 _LOGGED = {
     "diversity of a group": "diversity",
     "distinct answers of a group": "distinct",
@@ -42,10 +41,10 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 
 
 def report_json(results: StudyResults) -> dict[str, Any]:
-    """Return the figures of all arms and the verdict; intervals as `value`, `low`, `high`.
+    """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
-    `solved_by_search` and `unlocked` (against the first reference) are of the study's first strategy;
-    `by_strategy` has those of all. Both are None if models answered test tasks.
+    `solved_by_search` and `unlocked` (compared with the first reference) are for the study's first strategy,
+    and None if models answered test tasks. `by_strategy` has both for all strategies.
     """
     study = results.study
     figures = {
@@ -136,7 +135,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the means of independent samples' figures that are not by k; older rows lack the last one."""
+    """Return the mean of each statistic of the samples that is not by k; older rows lack `hypervolume`."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found
@@ -145,7 +144,7 @@ def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
 
 
 def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
-    """Return the figures by k with their JSON names; if there are none, the first two, empty."""
+    """Return the statistics by k with their JSON names; `best_at_k` and `pass_at_k` may be empty."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 
@@ -270,7 +269,7 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
 
 
 def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
-    """Return differences in solved problems, and problems unlocked each way; dashes without a pair."""
+    """Return cells with the difference in solved problems and the unlocked problems; dashes if None."""
     if pair is None:
         return "–", "–", "–"
     ours, theirs = pair
@@ -366,7 +365,7 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:
-    """Return an arm's figure by step: the mean over trainings, smoothed over the last ten steps."""
+    """Return a curve of an arm's statistic by step: the mean over trainings, smoothed over ten steps."""
     steps = range(min(map(len, logs)))
     means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
     windows = [means[max(0, step - 9) : step + 1] for step in steps]

@@ -1,4 +1,4 @@
-"""Text reports of trainings: plan, result, comparison of versions, list of versions."""
+"""Text reports of trainings: the plan, the result, a comparison of versions and the list of versions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FIGURES = (
 
 
 def plan_table(plan: TrainingPlan) -> Table:
-    """Return the groups of each run: the number used for training, and the number skipped, by reason."""
+    """Return a table of each run's groups: how many are used, and how many are skipped for each reason."""
     from trainer.learning.stored_groups import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
@@ -65,7 +65,7 @@ def plan_line(plan: TrainingPlan) -> str:
 
 
 def steps_table(steps: Sequence[TrainingStep]) -> Table:
-    """Return the figures at the beginning and the end of a training: means over a quarter of its steps."""
+    """Return a table of mean statistics over the first and the last quarter of a training's steps."""
     part = max(1, len(steps) // 4)
     ends = {"first": steps[:part], "last": steps[-part:]}
     heads = (right(f"{name} {len(some)}") for name, some in ends.items())
@@ -77,7 +77,7 @@ def steps_table(steps: Sequence[TrainingStep]) -> Table:
 
 
 def policies_json(store: Store) -> list[dict[str, Json]]:
-    """Return one object per version, ascending by number."""
+    """Return a JSON object for each policy version, ascending by number."""
     served = store.served()
     made_by = {training.id: training for training in store.trainings()}
     refused = {one.number: one.detail for one in store.policy_events() if one.kind is PolicyEventKind.REFUSED}
@@ -100,7 +100,7 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
 
 
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the versions of `policies_json` as a table; the served one is marked."""
+    """Return the versions of `policies_json` as a table that marks the served version."""
     figures = map(right, ("version", "parent"))
     best = right("best@1, parent's\nand its own", no_wrap=True)
     table = plain_table("", *figures, "objective", right("steps"), best, folded("folder"))
@@ -160,9 +160,9 @@ def before_after_table(
 
 
 def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) -> None:
-    """Write best@k and pass@k of two versions against k, with 95 % bands over the problems.
+    """Plot best@k and pass@k of two versions against k, with 95 % bands over the problems.
 
-    Raises `ConfigError` for probes of different problems or an unwritable file.
+    Raises `ConfigError` if the problems differ or the file cannot be written.
     """
     panels = {name: curves for name, *curves, _ in _panels(before, after, ("start model", "trained"))}
     title = "Before and after training, on problems outside the training"
@@ -171,10 +171,10 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
 
 
 def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> bool:
-    """Plot the cost per solved problem, training included, against the number of problems, by panel.
+    """Plot the cost per solved problem, training included, against the number of problems.
 
-    An arm that solves nothing has no curve. Without any curve nothing is written and the result is False.
-    Raises `ConfigError` for an unwritable file.
+    `spent` has the costs by panel and arm. An arm that solves nothing has no curve. Without any curve,
+    nothing is written and the result is False. Raises `ConfigError` if the file cannot be written.
     """
     panels = {}
     for panel, by_arm in spent.items():

@@ -21,22 +21,22 @@ GROUP_SIZE = 8
 """G, completions per prompt: VPO's number for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
 COLLINEAR = 0.9
-"""Lowest mean correlation of components at which VPO is not worth it: in the paper, it beats GRPO at .86
-(ToolRL, +.028 best@16) but not at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
-and .12 VPO gains as little as at .86."""
+"""Lowest mean correlation of components at which VPO is not worth it. In the paper, VPO beats GRPO at .86
+(ToolRL, +.028 best@16), but not at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
+and .12, VPO gains as little as at .86."""
 SMALLEST_HEADROOM = 0.01
-"""Noise level of headroom: with 100 shared weightings, the estimated difference of two sets of three answers
-over four components has a standard deviation of about 0.008."""
+"""A headroom below this is noise. With 100 shared weightings, the estimated difference of two sets of three
+answers over four components has a standard deviation of about 0.008."""
 RARE = 0.02
-"""Share of rewarded answers up to which VPO gains nothing: in an independent replication on mazes, where 2 %
-of the routes succeeded, it was worse than a plain scalar (best@30 .155 against .210)."""
+"""Share of rewarded answers up to which VPO gains nothing. In an independent replication on mazes, where 2 %
+of the routes succeeded, VPO was worse than a plain scalar reward (best@30 .155 against .210)."""
 FEWEST_SPREAD = 0.25
-"""Minimum share of groups with spread, one in four: below it, most sampling is wasted."""
+"""Minimum share of groups whose chains differ in score; below this share, most sampling is wasted."""
 FEW_ANSWERS = 30
-"""Minimum number of different answers: with fewer, a correlation of 0 has an error above ±.18."""
+"""Minimum number of different answers. With fewer answers, a correlation of 0 has an error above ±.18."""
 UNREADABLE = 0.5
-"""If this share of answers has no program, the format should be trained first: VPO does not reward
-readable answers (the authors use no format bonus), so chains would only lose slots."""
+"""If this share of answers has no program, the format should be trained first, because VPO itself does not
+reward readable answers (the authors use no format bonus)."""
 
 
 class Verdict(StrEnum):
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     """A finding in words."""
 
     allows: Verdict
-    """Best verdict that the finding allows; `WORTH` if it is only information."""
+    """Best verdict that the finding allows; `WORTH` if the finding is only information."""
     text: str
     advice: str = ""
     """Recommended action; may be empty."""
@@ -63,16 +63,16 @@ class Advice(NamedTuple):
     groups: Groups
     """Groups of the sample's components; as many groups as components means no grouping."""
     answers: int
-    """m, answers per chain."""
+    """m, number of answers per chain."""
     rollouts: int
-    """G, rollouts per prompt."""
+    """G, number of rollouts per prompt."""
     headroom: Headroom
     """Headroom with these groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Figures, findings, advice and verdict of a sample."""
+    """Statistics, findings, advice and verdict for a sample."""
 
     sample: Sample
     figures: Figures
@@ -99,7 +99,7 @@ class Diagnosis:
 
 
 def diagnose(sample: Sample) -> Diagnosis:
-    """Diagnose a sample, which holds at least one program."""
+    """Return the diagnosis of a sample, which must contain at least one program."""
     figures = measure(sample)
     advice = advise(sample, figures)
     rank = list(Verdict)[::-1]
@@ -131,7 +131,6 @@ def advise(sample: Sample, figures: Figures) -> Advice:
 
 
 def _findings(sample: Sample, figures: Figures, advice: Advice) -> Iterator[Finding]:
-    """Yield the findings; those of equal weight come in order of urgency."""
     yield from _about_answers(sample, figures, advice)
     if len(sample.names) == 1:
         yield Finding(

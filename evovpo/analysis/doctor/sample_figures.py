@@ -1,4 +1,4 @@
-"""Statistics of judged groups: correlations of components, rewards of answers, headroom of sets."""
+"""Statistics of evaluated groups: correlations of components, rewards of answers, headroom of sets."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,27 +12,27 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """Judged groups, after the problem's grouping of components."""
+    """The rewards of evaluated groups, with the components grouped as the problem says."""
 
     names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
-    """For each component, the objectives of which it is the mean."""
+    """For each component, the objectives whose mean is the component."""
     pools: tuple[tuple[Floats, ...], ...]
-    """For each of P prompts, the rewards `[m, D]` of each chain without sandbox faults; zeros for answers
-    that are unreadable or repeat an earlier one of their chain."""
+    """For each of P prompts, the rewards `[m, D]` of each chain without a sandbox failure. An answer that is
+    unreadable, or repeats an earlier answer of the chain, has zeros."""
     different_N_D: Floats
     answers: int
-    """Answers requested per completion (the maximum over prompts)."""
+    """Number of answers requested per completion (the maximum over prompts)."""
     slots: int
-    """Answers requested in total."""
+    """Number of answers in total."""
     unreadable: int
-    """Answers without a program."""
+    """Number of answers without a program."""
     faulty: int
-    """Chains left out because of sandbox faults."""
+    """Number of chains left out because the sandbox failed."""
 
 
 def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
-    """Return the sample of a problem's judged groups, without chains with a sandbox fault."""
+    """Return the sample of a problem's evaluated groups; chains with a sandbox failure are left out."""
     prompts: list[list[JudgedChain]] = []
     faulty = answers = 0
     for group in groups:
@@ -48,7 +48,7 @@ def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
 
 
 JudgedChain: TypeAlias = "tuple[Floats, Sequence[str | None]]"
-"""Rewards `[m, D]` of a chain (zeros for repeats) and keys of its answers (None for unreadable ones)."""
+"""Rewards `[m, D]` of a chain, with zeros for repeats, and a key for each answer (None if unreadable)."""
 
 
 def sample_of(
@@ -58,7 +58,7 @@ def sample_of(
     answers: int,
     faulty: int,
 ) -> Sample:
-    """Return the sample made of each prompt's chains without faults."""
+    """Return the sample of `prompts`; each prompt has a list of chains without a sandbox failure."""
     different: dict[str, Floats] = {}
     slots = [key for chains in prompts for _, keys in chains for key in keys]
     for rewards, keys in (chain for chains in prompts for chain in chains):
@@ -79,7 +79,7 @@ def sample_of(
 
 
 SET_SIZE = 3
-"""m, answers in a set, as in all reported results of VPO."""
+"""m, number of answers in a set, as in all reported results of VPO."""
 _WEIGHTINGS = 1024
 _SETS = 2000
 _EPSILON = 1e-6
@@ -87,18 +87,18 @@ _EPSILON = 1e-6
 
 
 class Headroom(NamedTuple):
-    """Mean excess of VPO's reward, E_w max w·r, over the best mean reward in a set of answers."""
+    """How much VPO's reward of a set of answers, E_w max w·r, exceeds the best mean reward in the set."""
 
     single: float
-    """In chains, as VPO rewards them; if chains have one answer, in `SET_SIZE` random answers to a prompt."""
+    """Mean over chains. If chains have one answer, mean over random sets of `SET_SIZE` answers per prompt."""
     prompts: float
-    """In the set of all answers to a prompt."""
+    """Mean over prompts, where all answers to a prompt are one set."""
     best: float
-    """In the set of `SET_SIZE` different answers found by `best_set`: the potential of VPO."""
+    """Headroom of the `SET_SIZE` different answers from `best_set`, which shows the potential of VPO."""
 
 
 def weightings(components: int) -> Floats:
-    """Return about a thousand fixed weightings `[K, D]` from Dirichlet(1), each with its cyclic shifts."""
+    """Return about a thousand fixed weightings `[K, D]`: draws from Dirichlet(1) and all cyclic shifts."""
     draws = np.random.default_rng(0).dirichlet(np.ones(components), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
@@ -111,7 +111,7 @@ def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
 
 
 def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
-    """Return about 2,000 random sets of up to `SET_SIZE` answers to a prompt, equally many per prompt."""
+    """Return random sets of up to `SET_SIZE` answers to one prompt: about 2,000, equally many per prompt."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -125,7 +125,7 @@ def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
 def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
     """Return the rewards `[m, D]` of up to `SET_SIZE` answers, chosen to maximise E_w max w·r.
 
-    Greedy, with at least 1 - 1/e of the optimal value (Nemhauser, Wolsey and Fisher 1978).
+    The greedy choice reaches at least 1 - 1/e of the optimal value (Nemhauser, Wolsey and Fisher 1978).
     """
     scores_N_K = answers_N_D @ weights_K_D.T
     chosen: list[int] = []
@@ -139,7 +139,7 @@ def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
 
 
 def headroom(sample: Sample, groups: Groups) -> Headroom:
-    """Return the headroom in a sample with a grouping of its components."""
+    """Return the headroom in a sample after grouping its components by `groups`."""
     weights = weightings(len(groups))
     pools = [[group_rewards(chain, groups) for chain in pool] for pool in sample.pools]
     singles = [chain for pool in pools for chain in pool] if sample.answers > 1 else random_sets(pools)
@@ -152,12 +152,12 @@ def headroom(sample: Sample, groups: Groups) -> Headroom:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of a sample. Shares and rewards lie in [0, 1]."""
+    """Statistics of a sample. Shares and rewards lie in [0, 1]."""
 
     rank: float
-    """`effective_rank`: 1 to the number of components that vary, 0 without any."""
+    """`effective_rank`: from 1 to the number of varying components; 0 if no component varies."""
     correlation: float | None
-    """Mean Pearson correlation of pairs of varying components; None for fewer than two."""
+    """Mean Pearson correlation of pairs of varying components; None without such a pair."""
     mean_rewards: tuple[float, ...]
     """Mean of each component over different answers; for rewards of 0 or 1, the pass rate."""
     dead: tuple[int, ...]
@@ -179,8 +179,8 @@ class Figures:
 def effective_rank(answers_N_D: Floats) -> float:
     """Return the effective number of dimensions of N answers, from 1 to D; 0 if no component varies.
 
-    The participation ratio (Σ λ)² / Σ λ² of the eigenvalues of the correlation matrix of the varying
-    components (Gao et al. 2017).
+    This is the participation ratio (Σ λ)² / Σ λ² (Gao et al. 2017), where λ are the eigenvalues of the
+    correlation matrix of the varying components.
     """
     correlation_D_D = correlations(answers_N_D)
     varying = np.flatnonzero(~np.isnan(np.diagonal(correlation_D_D)))
@@ -189,7 +189,7 @@ def effective_rank(answers_N_D: Floats) -> float:
 
 
 def measure(sample: Sample) -> Figures:
-    """Return the figures of a sample, which holds at least one program."""
+    """Return the statistics of a sample, which must contain at least one program."""
     answers_N_D = sample.different_N_D
     correlation_D_D = correlations(answers_N_D)
     pairs = correlation_D_D[np.triu_indices(len(sample.names), 1)]

@@ -21,7 +21,7 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Return the tree of an expression; raises one of `UNREADABLE`."""
+    """Return the syntax tree of an expression. Raises one of `UNREADABLE` for invalid text."""
     with warnings.catch_warnings():
         # Invalid escapes in strings are legal and only cause warnings.
         warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return the results of replacing a part of an expression by a part of that part, shortest first."""
+    """Return the expressions in which a part is replaced by a smaller part of itself, shortest first."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -75,7 +75,7 @@ def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
 
 
 def to_program(expression: str, problem: Problem) -> Program | None:
-    """Return the program of a canonical expression, or None if it is nested too deeply."""
+    """Return the program of a canonical expression, or None if the expression is nested too deeply."""
     try:
         return Program(to_source(expression, problem.entry, problem.parameters))
     except UNREADABLE:
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression of a program as `to_source` makes it, or None for any other program."""
+    """Return the canonical expression of a program in the form of `to_source`, or None for other programs."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:
@@ -112,7 +112,6 @@ def _is_value(node: ast.AST) -> TypeGuard[ast.expr]:
 
 
 def _renamed(tree: ast.expr, old: Sequence[str], new: Sequence[str]) -> str:
-    """Return the text of an expression with renamed variables; changes the tree."""
     names = dict(zip(old, new, strict=False))
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

@@ -1,7 +1,7 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-Prompt: the number of answers, the examples as alignments, and optionally a parent program with its outputs.
-Completion: up to four expressions separated by `⟦sep⟧`, closed by `⟦end⟧`. Decoding concatenates the tokens.
+A prompt contains the number of answers, the examples as alignments, and maybe a parent program with outputs.
+A completion contains up to four expressions separated by `⟦sep⟧`, then `⟦end⟧`. Decoding concatenates tokens.
 """
 
 import re
@@ -36,7 +36,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the multi-character pieces of programs that are single tokens."""
+    """Return the strings of several characters that are single tokens in programs."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -45,7 +45,7 @@ def program_tokens() -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """Return all tokens by id: marks, alignment tokens, program pieces, characters, bytes."""
+    """Return all tokens in the order of their ids: marks, alignment and program tokens, characters, bytes."""
     characters = [chr(code) for code in range(32, 127)]
     tokens = [PAD, BEGIN, END, SEPARATOR, *_MARKS, *alignment_tokens(), *program_tokens(), *characters]
     return tokens + [f"<0x{byte:02X}>" for byte in range(256)]
@@ -64,9 +64,9 @@ def encode_prompt(
     parent: str | None = None,
     parent_outputs: Sequence[str | None] = (),
 ) -> str:
-    """Return the prompt text for N examples (at most `MAX_ROWS`) and the number of requested programs.
+    """Return the prompt text that shows N examples (at most `MAX_ROWS`) and requests `answers` programs.
 
-    `parent` is a canonical expression and `parent_outputs` (N) its outputs, None for an error.
+    `parent` is a canonical expression, and `parent_outputs` are its N outputs, with None for an error.
     """
     shown = describe_inputs(inputs)
     wanted = describe_outputs(inputs, outputs)
@@ -97,7 +97,7 @@ def expression_fault(problem: Problem) -> str:
 
 
 class ExpressionFormat:
-    """The built-in model's format: alignments as prompt, a chain of expressions as completion."""
+    """The built-in model's format: prompts show alignments, and completions contain several expressions."""
 
     reply_tokens = 160
     max_rows = MAX_ROWS
@@ -113,7 +113,7 @@ class ExpressionFormat:
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return one message; this format shows only rows and a parent."""
+        """Return one message, which shows only training rows and a parent program."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
@@ -125,20 +125,20 @@ class ExpressionFormat:
         return (Message("user", text),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """Return whether the program is a parent and a single expression."""
+        """Return whether the program has the role of a parent, and is a single expression."""
         return (
             role is ParentRole.PARENT and expressions.from_source(program.source, problem.entry) is not None
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a chain with its end mark; programs outside the language become empty answers."""
+        """Return a completion with `programs` as answers; a program that is no expression becomes empty."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the chain's slots; an answer that is an expression of the language becomes a program."""
+        """Return the answers of a rollout, each with its program if the answer is a valid expression."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)
@@ -148,7 +148,6 @@ class ExpressionFormat:
 
 
 def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:
-    """Return a parent's output for a training row; None for an error, a non-string or an output not kept."""
     if evaluation.rewards is not None and evaluation.rewards[row] >= 1.0:
         # Long outputs are not kept, but the output of a passed row is known.
         return str(problem.train[row].output)

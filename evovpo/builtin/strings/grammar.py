@@ -89,7 +89,7 @@ OPS: dict[str, _Op] = {
     "w_isalpha": _Op("B", "", "w.isalpha()"),
     "w_long": _Op("B", "I", "len(w) > {}"),
 }
-"""Every operation: result type, child types (`T` literal, `P` pattern), text template."""
+"""All operations, with result type, child types (also `T` literal and `P` pattern) and text template."""
 
 
 def render(tree: Tree) -> str:
@@ -98,7 +98,7 @@ def render(tree: Tree) -> str:
 
 
 def spell(tree: Tree) -> str:
-    """Return Python text equivalent to `render`, fully parenthesized, in a tenth of the time."""
+    """Return Python text equivalent to `render`, but fully parenthesized; ten times as fast."""
     kind = tree[0]
     if kind == "arg":
         return ARGUMENTS[tree[1]]
@@ -144,9 +144,9 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield every tree with one string or list operation replaced by an operand of the same type.
+    """Yield each variant of `tree` with one string or list operation replaced by an operand of the same type.
 
-    Pretraining uses the shortest variant of a sampled program that has the same outputs.
+    For each sampled program, pretraining uses the shortest variant with the same outputs.
     """
     for path in paths(tree):
         node = subtree(tree, path)

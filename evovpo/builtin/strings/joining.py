@@ -38,10 +38,10 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
 
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
-    """Return the tests that a join may branch on, simplest first, each with its results for all rows.
+    """Return {test: results for all rows} for the tests that a join may branch on, simplest first.
 
-    The tests derive from the training inputs. Tests that hold for all rows or no row are left out; of tests
-    with the same results only the first is kept.
+    The tests derive from the training inputs. Tests that hold for all rows or no row are left out. Of several
+    tests with the same results, only the first is returned.
     """
     found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):
@@ -53,7 +53,7 @@ def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
-    """Return a test as a function of a row. `eval` is safe: `_tests` builds the text from quoted literals."""
+    """Return a test as a function of a row. `eval` is safe, as `_tests` quotes all literals in the text."""
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
 

@@ -18,7 +18,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 class Literals:
     """Draws the leaves of expressions over the inputs `rows` (N rows of argument strings).
 
-    Separators that occur in the rows, and words of at least two rows, are drawn more often.
+    Separators that occur in the rows, and words that occur in at least two rows, are drawn more often.
     """
 
     def __init__(self, rng: Random, rows: Sequence[Sequence[str]]) -> None:

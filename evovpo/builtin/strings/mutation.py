@@ -5,7 +5,7 @@ from evovpo.builtin.strings.sampler import FOUND_PATTERNS, REMOVED_PATTERNS, Sam
 
 
 def mutate(sampler: Sampler, tree: Tree) -> Tree:
-    """Return `tree` with one small change: a conditional replaced by a branch, or a redrawn subtree."""
+    """Return `tree` with one small change: a conditional reduced to one branch, or a new random subtree."""
     if tree[0] == "if" and sampler.rng.random() < 0.4:
         branch: Tree = tree[1] if sampler.rng.random() < 0.5 else tree[3]
         return branch

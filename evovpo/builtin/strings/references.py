@@ -1,7 +1,7 @@
-"""Alignments as text: inputs split into runs, outputs written as references to these runs.
+"""Writes examples as alignments: inputs are split into runs, and outputs are references to these runs.
 
-A run is a sequence of letters, digits or spaces, or one other character. Tokens are words in `⟦…⟧` or single
-characters.
+A run is a sequence of letters, of digits or of spaces, or any other single character. A token is a word in
+`⟦…⟧` or a single character.
 """
 
 import re
@@ -17,7 +17,7 @@ MAX_RUNS = 20
 MAX_BACK = 8
 """Number of runs that can be referenced from the end of an argument."""
 MAX_PIECES = 24
-"""Maximum pieces shown of an output; the rest is cut and marked."""
+"""Maximum number of pieces shown of an output. A longer output is cut, with a mark at the cut."""
 _ARGUMENT_LETTERS = "abcd"
 _RUN = re.compile(r"[^\W\d_]+|[0-9]+| +|.", re.DOTALL)
 _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
@@ -30,7 +30,7 @@ def runs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return the token for the kind and the (capped) length of a run."""
+    """Return the token for the kind and length of a run. Runs above a maximum length share a token."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -55,15 +55,15 @@ def plain(text: str) -> str:
 
 class _Way(NamedTuple):
     vote: str
-    """The reference and the form of the run: votes are counted over rows to find the common way."""
+    """Reference and form of the run. These are counted over all rows to find the most frequent."""
     source: tuple[int, int]
-    """Index of the argument, and of the run in it."""
+    """Index of the argument, and index of the run in this argument."""
     order: int
     code: str
 
 
 class _Piece(NamedTuple):
-    """One piece of an output: literal text, or references to all runs that could have produced it."""
+    """One piece of an output: literal text, or references to all runs that could have produced the text."""
 
     text: str
     ways: tuple[_Way, ...] = ()
@@ -159,10 +159,10 @@ def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) ->
 
 
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text per row (N) with its arguments as runs.
+    """Return one text for each of N rows, which shows the arguments as runs.
 
-    A run of letters or digits is spelled out only if several rows share it, because only then can it be a
-    constant of the program.
+    A run of letters or digits is spelled out only if several rows share it, because only a shared run can be
+    a constant of the program.
     """
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})
@@ -187,10 +187,10 @@ def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> list[str]:
-    """Return one text per row (N) with its output as references to runs, and characters elsewhere.
+    """Return one text for each of N rows, which shows the output as references to runs and as characters.
 
-    If several runs could have produced a piece, the reference (from the start or the end of the argument)
-    that most rows have in common is used. An output of None is written as an error.
+    A reference counts runs from the start or the end of an argument. If several references fit a piece, the
+    reference that fits in most rows is used. An output of None is written as an error.
     """
     per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
     constants = _common_affix_positions(outputs)

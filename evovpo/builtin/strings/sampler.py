@@ -1,6 +1,6 @@
 """Draws random typed string expressions, with literals that fit the given inputs.
 
-The random baseline, pretraining and generated tasks depend on the order of random draws.
+The random baseline, pretraining and generated tasks depend on the order of the random draws in this file.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws typed trees over `arguments` strings; `Literals` describes how the inputs are used."""
+    """Draws random typed trees; `Literals` describes how the input rows are used."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)
@@ -88,7 +88,7 @@ class Sampler(Literals):
         return self.bound()
 
     def field(self) -> Tree:
-        """Return a natural part of an argument: a word, a number, the text before a separator."""
+        """Return a tree for a natural part of an argument, such as a word, or the text before a separator."""
         subject = self.argument()
         draw = self.rng.random()
         if draw < 0.58:
@@ -141,7 +141,7 @@ class Sampler(Literals):
         return tree
 
     def plain_list_of(self, subject: Tree) -> Tree:
-        """Return a list of parts of a string."""
+        """Return a tree for a list of parts of the string `subject`."""
         name = self._pick(_LIST_OPS)
         if name == "findall":
             return (name, ("pat", self.rng.choice(FOUND_PATTERNS)), subject)
@@ -228,7 +228,7 @@ class Sampler(Literals):
         return (test, value, ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))))
 
     def program(self) -> Tree:
-        """Return a whole program, a string; about two fifths have a branch."""
+        """Return the tree of a whole program. About two fifths of the programs have a branch."""
         draw = self.rng.random()
         if draw < 0.34:
             then, other = self._branch(), self._branch()

@@ -1,9 +1,9 @@
-"""LiveCodeBench: JSON Lines with question_content, starter_code and lists of public and private tests.
+"""Reads tasks of LiveCodeBench: JSON Lines with question, starter code, public and private tests.
 
-The format is that of github.com/LiveCodeBench/LiveCodeBench, code generation (arXiv 2403.07974). Tests of
-type `functional` have one JSON argument per line and a JSON result, with the function's name in `metadata`;
-those of type `stdin` become a function from standard input to standard output. Private tests are pickled JSON
-text, zlib-compressed, in base64: the unpickler here refuses every name, so that it cannot run code.
+The format is the code-generation format of github.com/LiveCodeBench/LiveCodeBench (arXiv 2403.07974). A test
+of type `functional` has one JSON argument per line and a JSON result; `metadata` has the function's name. A
+test of type `stdin` becomes a call of a function from input text to output text. Private tests are pickled
+JSON text, compressed with zlib, in base64. The unpickler here imports nothing, so it cannot run code.
 """
 
 import ast
@@ -36,7 +36,7 @@ from evovpo.types import Json
 _MOST_BYTES = 256 << 20
 """Maximum decompressed size of a task's private tests, against decompression bombs."""
 _MOST_DIGITS = 40
-"""Maximum digits of an integer: the sandbox rejects longer ones in outputs."""
+"""Maximum digits of an integer; the sandbox rejects longer integers in outputs."""
 _Cases = list[dict[str, Any]]
 
 
@@ -55,7 +55,7 @@ def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | Skip
 
 
 class LiveCodeBenchRecord(BaseModel, strict=True):
-    """The fields read from a record; all others are ignored."""
+    """The fields of a record that are read; all other fields are ignored."""
 
     question_id: Any
     question_content: str
@@ -71,7 +71,7 @@ class LiveCodeBenchRecord(BaseModel, strict=True):
         return f"{self.platform or 'LiveCodeBench'}/{self.question_id}"
 
     def task(self) -> ImportedTask:
-        """Return the task of this record; raises `UnusableTaskError` if it cannot be used."""
+        """Return the task of this record. Raises `UnusableTaskError` if the task cannot be used."""
         cases = [
             case
             for field in ("public_test_cases", "private_test_cases")
@@ -129,7 +129,6 @@ class LiveCodeBenchRecord(BaseModel, strict=True):
 
 
 def _value(text: str) -> Json:
-    """Return a JSON value; raises `ValueError` for invalid text, including numbers that are too large."""
     value: Json = json.loads(text, parse_int=_whole_number)
     json.dumps(value, allow_nan=False)
     return value
@@ -142,7 +141,7 @@ def _whole_number(digits: str) -> int:
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
-    """Return the parameters, without self, of the method that the starter code leaves unimplemented."""
+    """Return the parameters, without self, of the function `entry` in the starter code."""
     for body in ("        pass", "    pass"):
         try:
             tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
@@ -155,7 +154,6 @@ def _parameters(starter: str, entry: str) -> tuple[str, ...]:
 
 
 def _cases(value: object, where: str) -> _Cases:
-    """Return a list of tests from JSON or from the private-test encoding; raises `ProblemError`."""
     found = value
     if isinstance(value, str):
         try:
@@ -173,7 +171,7 @@ def _cases(value: object, where: str) -> _Cases:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles only text, numbers, lists and dictionaries; all else needs an import, which is refused."""
+    """An unpickler for text, numbers, lists and dictionaries. Everything that needs an import is refused."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

@@ -15,11 +15,11 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""Maximum number of components, so tests may share one (see `evovpo/analysis/grouping.py` for why)."""
+"""Maximum number of components. More tests share components (`evovpo/analysis/grouping.py` says why)."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
 """Every fourth test is held out in a by-example problem that has at least eight tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
-"""Limits for all tests of a task together: at most what the benchmarks allow for a task."""
+"""Time limits for all tests of a task together; no longer than the limits of the benchmarks."""
 
 
 class TaskImport(NamedTuple):
@@ -30,7 +30,7 @@ class TaskImport(NamedTuple):
     tests: int
     heldout: int
     left_out: Counter[str]
-    """Number of unusable tests of written tasks, by reason."""
+    """Reason -> number of unusable tests, in the tasks that were written."""
 
 
 def check_empty(out: Path) -> None:
@@ -40,7 +40,6 @@ def check_empty(out: Path) -> None:
 
 
 def _held_out(task: ImportedTask) -> ImportedTask:
-    """Return the task with some tests held out; a task with a scorer gets no held-out rows."""
     if task.compares_words or len(task.tests) < FEWEST_TO_HOLD_OUT:
         return task
     chosen = range(HELDOUT_EVERY - 1, len(task.tests), HELDOUT_EVERY)
@@ -51,7 +50,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write one problem: with a scorer if outputs are compared word by word, else with examples."""
+    """Write a task as a problem: with a scorer if outputs are compared word by word, else with examples."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
@@ -105,9 +104,9 @@ def _listed(rows: Iterable[dict[str, object]]) -> str:
 
 
 def write_suite(loaded: Sequence[ImportedTask | SkippedTask], name: str, out: Path) -> TaskImport:
-    """Write a problem folder for each usable task, and `suite.toml`, to a new or empty folder.
+    """Write `suite.toml`, and a problem folder for each usable task, to the new or empty folder `out`.
 
-    Raises `ProblemError`, before writing anything, if the folder is not empty or no task is usable.
+    Raises `ProblemError`, and writes nothing, if `out` is not empty or no task is usable.
     """
     check_empty(out)
     kept = [_held_out(task) for task in loaded if isinstance(task, ImportedTask)]

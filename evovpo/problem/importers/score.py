@@ -1,7 +1,7 @@
-"""Rewards of an imported task: for each objective, the share of its tests with the right output.
+"""The scorer of an imported task. The reward of an objective is the share of its tests that pass.
 
-`data/tests.json` lists the tests: arguments, expected text and objective. `evovpo import-tasks` copies this
-file, which needs only the standard library, into problem folders.
+`data/tests.json` lists the tests, each with arguments, expected text and objective. `evovpo import-tasks`
+copies this file into problem folders, so it uses only the standard library.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 per_case = True
-"""A test on which a program raises counts as wrong, and the other tests still run."""
+"""If the program raises an exception in a test, this test fails and the other tests still run."""
 
 
 def cases() -> list[list[Any]]:
@@ -27,7 +27,7 @@ def score(outputs: list[Any]) -> dict[str, float]:
 
 
 def same_words(output: Any, expected: str) -> bool:
-    """True for text with the same words on the same lines, ignoring trailing blank lines."""
+    """True if both texts have the same words on the same lines; blank lines at the end are ignored."""
     if not isinstance(output, str):
         return False
     ours, theirs = (text.rstrip().split("\n") for text in (output, expected))
@@ -44,7 +44,7 @@ def _tests() -> list[dict[str, Any]]:
 
 
 def _same_word(one: str, other: str) -> bool:
-    """True for equal words, and for equal numbers in different notation: 1.50 and 1.5."""
+    """True for equal words, and for equal numbers in different notation, such as 1.50 and 1.5."""
     if one == other:
         return True
     try:

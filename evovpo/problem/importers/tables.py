@@ -1,4 +1,4 @@
-"""Converts a table (CSV, Excel, JSON Lines) to a task: one column is the output, the others are inputs."""
+"""Converts a table (CSV, Excel, JSON Lines) to a task: to compute one column from other columns."""
 
 import builtins
 import csv
@@ -25,11 +25,11 @@ from evovpo.types import Problem, content_id
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
-"""Maximum cells of a sheet, from its corner to its farthest cell, and maximum size of its unpacked file."""
+"""Maximum cells in the used rectangle of a sheet, and maximum bytes of the unpacked Excel file."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, at least one, all with the same columns; raises `ProblemError`."""
+    """Return the rows of a table, as column -> cell. Raises `ProblemError`, also if there is no row."""
     kind, sheet = path.suffix.lower(), io.StringIO()
     if kind == ".jsonl":
         lines = enumerate(read_lines(path), start=1)
@@ -62,7 +62,6 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
-    """Return the rows of a CSV file, or of `text` in its place. Raises `ValueError`."""
     if text is None:
         data = path.read_bytes()
         if b"\0" in data:
@@ -100,7 +99,6 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
 
 
 def _separator(head: str) -> str:
-    """Return the separator that splits the first line most: comma, semicolon, tab or bar."""
     return max(",;\t|", key=lambda mark: len(next(csv.reader([head], delimiter=mark), ())))
 
 
@@ -115,9 +113,10 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write the rows of `table`, with `changed` columns, in the format that `out` names, else of `table`.
+    """Write `rows` to `file` in the format of `out` or, if `out` is not the name of a table, of `table`.
 
-    CSV keeps its separator; a sheet keeps its other cells. No value becomes a formula. Raises `ProblemError`.
+    `rows` are the rows of `table` with new values in the columns `changed`. A CSV file keeps its separator,
+    and an Excel sheet keeps its other cells. No value becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -149,13 +148,13 @@ def write_rows(
 
 
 def _not_a_formula(value: Any) -> Any:
-    """Return a value for a CSV cell, with an apostrophe before text that a spreadsheet reads as a formula."""
+    """Return a value for a CSV cell; text that a spreadsheet would read as a formula gets an apostrophe."""
     is_formula = isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d\s.,()/%eE-]*$)", value)
     return f"'{value}" if is_formula else value
 
 
 def parameter_names(columns: Iterable[str]) -> dict[str, str]:
-    """Return the columns by parameter name; no parameter name is a keyword or hides a builtin."""
+    """Return parameter name -> column. No parameter name is a keyword or the name of a builtin."""
     names: dict[str, str] = {}
     for number, column in enumerate(columns, start=1):
         name = re.sub(r"\W+", "_", column.lower()).strip("_")
@@ -168,7 +167,7 @@ def parameter_names(columns: Iterable[str]) -> dict[str, str]:
 
 
 def cell_value(cell: Any) -> Any:
-    """Return the value of a cell: None if empty, parsed if it is JSON, else the text itself."""
+    """Return None for an empty cell, the parsed value of a JSON cell, else the text of the cell."""
     try:
         return None if cell == "" else json.loads(cell)
     except (TypeError, ValueError):
@@ -176,7 +175,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return the argument list of each row, parsed as JSON except for text parameters."""
+    """Return the list of arguments in each row. Cells are parsed as JSON, except for text parameters."""
     columns = parameter_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -192,15 +191,16 @@ def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]
 
 
 def is_table(name: str | Path) -> bool:
-    """True for the file name of a table."""
+    """True if a file name has the suffix of a table."""
     return Path(name).suffix.lower() in TABLES
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task of the column `output` (default: the last), and a text on how the rows are used.
+    """Return the task to compute column `output` (default: the last), and a text that says how rows are used.
 
-    Programs get `inputs` (default: all other columns). Distinct rows are shuffled with seed 0; the first rows
-    of each form are for training, the next are held out. Raises `ProblemError`.
+    Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0 and
+    then sorted so that every form (`form_of`) comes early. The first rows are for training, the next rows are
+    held out. Raises `ProblemError`.
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
@@ -256,12 +256,15 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return the pattern of values: words as `a`, digits as `0`, everything else unchanged."""
+    """Return the pattern of values: letters become `a`, digits become `0`, everything else is unchanged."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the rows (from 1) with empty `column` of each form without example; keys: its first inputs."""
+    """Return the rows with an empty `column` whose form (`form_of`) no example has, grouped by form.
+
+    A key shows the inputs of the first row of that form; the value has the row numbers, from 1.
+    """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
     arguments = arguments_of(rows, texts_of(problem))
@@ -275,10 +278,9 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
 def write_table(
     path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
 ) -> tuple[Path, str]:
-    """Write the problem of a table as in `table_task`; return its folder and a text on the use of the rows.
+    """Write the task of `table_task` as a problem; return its folder and a text that says how rows are used.
 
-    The default folder is one in `evovpo-out` for this table and task, reused if it exists. Raises
-    `ProblemError`.
+    The default folder is in `evovpo-out`; the same table and task reuse it. Raises `ProblemError`.
     """
     task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")
@@ -292,7 +294,7 @@ def write_table(
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:
-    """Return for each parameter whether it is text in all examples; false without examples."""
+    """Return for each parameter whether it is text in all training examples; False without examples."""
     return {
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)

@@ -1,4 +1,4 @@
-"""Imported tasks with their tests, and readers for JSON Lines or one JSON list, plain or gzip."""
+"""Imported tasks with their tests, and readers for JSON Lines or one JSON list, plain or gzipped."""
 
 import ast
 import gzip
@@ -15,7 +15,7 @@ from evovpo.errors import ProblemError
 from evovpo.types import Json
 
 LONGEST_TEST = 200_000
-"""Maximum characters of one test as JSON; longer tests, costlier to transfer than to run, are left out."""
+"""Maximum characters of a test as JSON. Longer tests are left out: transfer takes longer than the run."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -35,16 +35,16 @@ class ImportedTask(NamedTuple):
     entry: str
     parameters: tuple[str, ...]
     seed: str
-    """A program that runs but is not right."""
+    """A starting program, which runs but is not right."""
     tests: Sequence[Case]
     heldout: Sequence[Case] = ()
     """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
-    """Why tests of the file were left out: one reason per left-out test."""
+    """The reason for each test of the file that was left out."""
     date: str = ""
-    """Publication date that begins with YYYY-MM-DD; empty if unknown."""
+    """Publication date, which begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False
-    """True if an output is text that is right if each line has the expected words (`score.same_words`)."""
+    """True if outputs are texts that are compared word by word (`score.same_words`)."""
 
 
 class SkippedTask(NamedTuple):
@@ -71,8 +71,8 @@ def parse(source: str) -> ast.Module:
 def usable(task: ImportedTask) -> ImportedTask:
     """Return a task without repeated and overlong tests.
 
-    Raises `UnusableTaskError` if no test is left, if two tests contradict each other, or if a program that
-    returns nothing passes them.
+    Raises `UnusableTaskError` if no test is left, if tests contradict each other, if a program that returns
+    nothing passes all tests, or if the function has no parameters.
     """
     reasons = list(task.left_out)
     seen: dict[str, Case] = {}
@@ -99,7 +99,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_values(path: Path) -> Iterator[object]:
-    """Yield the values of a file of JSON Lines or one JSON list; raises `ProblemError`."""
+    """Yield the values in a file, which is JSON Lines or one JSON list. Raises `ProblemError`."""
     lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
     if next(iter(lines.values()), "").lstrip().startswith("["):
         yield from parsed("\n".join(lines.values()), f"{path}")
@@ -109,7 +109,7 @@ def read_values(path: Path) -> Iterator[object]:
 
 
 def checked_record(value: object, kind: type[Model], where: str) -> Model:
-    """Return a value as a record of type `kind`; raises `ProblemError` that names the invalid field."""
+    """Return a value as a record of type `kind`. Raises `ProblemError`, which names the invalid field."""
     if not isinstance(value, dict):
         raise ProblemError(f"{where}: expected an object, found {value!r:.60}; is it the right file?")
     try:
@@ -129,7 +129,7 @@ def checked_record(value: object, kind: type[Model], where: str) -> Model:
 
 
 def parsed(text: str, where: str) -> Any:
-    """Parse JSON text; raises `ProblemError` with the location (`where`)."""
+    """Return the value of a JSON text. Raises `ProblemError` with the location `where`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -137,7 +137,7 @@ def parsed(text: str, where: str) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, plain or gzip; raises `ProblemError`."""
+    """Yield the lines of a file, which may be gzipped. Raises `ProblemError`."""
     try:
         with path.open("rb") as file:
             is_packed = file.read(2) == _GZIP

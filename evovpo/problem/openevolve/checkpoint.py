@@ -12,7 +12,7 @@ from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-"""Text for the non-finite numbers in OpenEvolve's files, which JSON does not allow."""
+"""Non-finite numbers in OpenEvolve's files, which are not valid JSON -> the text that replaces them."""
 
 
 _LAST_SECOND = 253402300799.0
@@ -63,7 +63,7 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def status(self) -> Status:
-        """Outcome of its evaluation, inferred from its metrics."""
+        """Outcome of the program's evaluation, inferred from the metrics."""
         if dict(self.metrics).get("timeout") is True:
             return Status.TIMEOUT
         is_scored = any(name != "error" and type(value) in (int, float) for name, value in self.metrics)
@@ -76,14 +76,14 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The prompt that produced it; empty if the checkpoint has none."""
+        """The prompt that produced the program; empty if the checkpoint has no prompt."""
         asked = self._template()
         roles = (role for role in ("system", "user") if isinstance(asked.get(role), str) and asked[role])
         return tuple(Message(role, asked[role]) for role in roles)
 
     @property
     def response(self) -> str:
-        """The model's answer; empty if there is none."""
+        """The model's answer; empty if the checkpoint has no answer."""
         responses = self._template().get("responses")
         first = responses[0] if isinstance(responses, list) and responses else ""
         return first if isinstance(first, str) else ""
@@ -100,14 +100,14 @@ class Checkpoint(NamedTuple):
     name: str
     """Name of the OpenEvolve project, inferred from the path."""
     programs: tuple[CheckpointProgram, ...]
-    """Oldest first, each after its parent."""
+    """All programs, oldest first, but each after its parent."""
     suffix: str
     faults: tuple[str, ...]
     """Skipped files, each with the reason."""
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint in folder `path`, or the latest one below it. Raises `ProblemError`."""
+    """Return the checkpoint in folder `path`, or the latest checkpoint below it. Raises `ProblemError`."""
     folder = _checkpoint_folder(path)
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}
@@ -146,7 +146,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs oldest first, each after its parent, although migrants always have iteration 0."""
+    """Return programs by iteration, but each after its parent, because migrants always have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []
@@ -180,7 +180,6 @@ def _number(folder: Path) -> int:
 
 
 def _object(file: Path, faults: list[str]) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or None after adding a fault."""
     try:
         if file.exists() and not file.is_file():  # reading a pipe or a device might never end
             raise OSError(errno.EINVAL, "no plain file")

@@ -1,7 +1,7 @@
 """Converts OpenEvolve's YAML configuration to settings of evovpo.
 
-OpenEvolve's own loader reads the values but ignores unknown keys, so all keys are checked here too. Secrets
-are neither stored nor displayed.
+OpenEvolve's own loader reads the values. It ignores unknown keys, so this module checks all keys. Secrets are
+neither stored nor displayed.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from evovpo.types import Feature
 
 
 class Effect(StrEnum):
-    """Effect of a key."""
+    """What a key of OpenEvolve's configuration does in evovpo."""
 
     MAPPED = "mapped"
     NONE = "without effect"
@@ -26,7 +26,7 @@ class Effect(StrEnum):
 
 
 class Key(NamedTuple):
-    """One key of a file and its effect."""
+    """A key in the configuration file, and its effect."""
 
     name: str
     """Name with sections, for example `llm.models[].name`."""
@@ -39,21 +39,21 @@ class OpenEvolveSettings(NamedTuple):
     """An OpenEvolve configuration, converted to settings of evovpo."""
 
     values: dict[str, object]
-    """Setting such as `search.islands` -> value, only for keys in the file."""
+    """Setting, such as `search.islands`, -> value; only settings for which the file has a key."""
     models: tuple[dict[str, object], ...]
-    """Tables of `[[models]]` if the file names several models, else empty."""
+    """Tables for `[[models]]`; empty for a single model without settings of its own."""
     statement: str
-    """The system message, which states the task; empty if the file has none."""
+    """The system message, which states the task; empty if the file has no system message."""
     axes: tuple[tuple[str, int], ...]
-    """Names and bins of the feature dimensions in the file."""
+    """Name and number of bins of each feature dimension in the file."""
     keys: tuple[Key, ...]
 
     def base(self) -> dict[str, object]:
-        """Return values and models as the sections of a configuration file."""
+        """Return `values` and `models` in sections, as in a configuration file of evovpo."""
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return a line that counts keys by effect, if there are keys; `name` is the user's project name."""
+        """Return a list of one line, which counts keys by effect; empty without keys."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -61,7 +61,7 @@ class OpenEvolveSettings(NamedTuple):
         return [said] * bool(self.keys)
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return the grid axes: source length, rewards of objectives, raw values of other metrics."""
+        """Return the axes of the archive grid: source length, rewards of objectives, and raw metrics."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)
@@ -156,7 +156,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node, with aliases expanded; more than the limit for a cycle."""
+    """Return the number of values in a YAML node, with aliases expanded. A cycle exceeds the limit."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())
@@ -166,7 +166,7 @@ def _size(node: Any, known: dict[int, int]) -> int:
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
-    """Load the file with OpenEvolve's loader, without empty values and API keys; raises `ConfigError`."""
+    """Return OpenEvolve's configuration object for a file, without empty values and API keys."""
     from openevolve.config import Config
 
     for name in _SECTIONS:

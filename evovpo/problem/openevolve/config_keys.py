@@ -21,7 +21,7 @@ NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_
 
 
 def _elites(config: Any) -> int:
-    """Return the size of one island's part of the archive; in OpenEvolve all islands have one archive."""
+    """Return the archive size of one island; in OpenEvolve, all islands share one archive."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
 
@@ -34,7 +34,7 @@ def _ways(config: Any) -> dict[str, float]:
 
 
 def _their_prompts(config: Any) -> dict[str, object] | None:
-    """Return the non-default values of `prompt` if it has templates, else None."""
+    """Return the values of `prompt` that differ from the defaults; None if `prompt` has no templates."""
     prompt = config.prompt
     if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
         return None
@@ -86,7 +86,7 @@ _CONVERTED: dict[str, Callable[[Any], object]] = {
 MAPPED: dict[str, tuple[str, Callable[[Any], object]]] = {
     key: (setting, _CONVERTED.get(setting, attrgetter(key))) for key, setting in _SETTINGS.items()
 }
-"""Key -> our setting, and a function that reads its value from the loaded configuration."""
+"""Key -> setting of evovpo, and a function that reads the setting's value from the loaded configuration."""
 _WHY_WITHOUT_EFFECT = {
     "every evaluation is stored immediately": "checkpoint_interval checkpoint_on_improvement",
     "the store has every call, program and evaluation": (
@@ -144,7 +144,7 @@ KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
 OF_ONE_MODEL = (*LEGACY_MODELS, "top_p", "reasoning_effort")
-"""Keys of `llm` that name models, or that take effect only in the table of one model."""
+"""Keys of `llm` that name models, or that evovpo sets for each model separately."""
 TOP_LEVEL_WORKERS = "parallel_evaluations"
 OF_MODEL = {
     "api_base": "base_url",
@@ -153,5 +153,5 @@ OF_MODEL = {
     "top_p": "top_p",
     "reasoning_effort": "extra",
 }
-"""Settings of a single model: OpenEvolve's name -> ours."""
+"""Settings of a single model: OpenEvolve's name -> evovpo's name."""
 NO_SETTING = "no setting of OpenEvolve's; it ignores it too"

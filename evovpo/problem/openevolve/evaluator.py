@@ -1,4 +1,4 @@
-"""Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports the candidate itself."""
+"""Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports the program itself."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Pr
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 """Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
-"""Text for non-finite numbers from the sandbox; the faults of the metrics already name them."""
+"""Texts for non-finite numbers. Feedback skips these texts, because errors of metrics name them already."""
 _EVERY_STAGE = -1e308
 
 
@@ -45,9 +45,9 @@ class OpenEvolveEvaluator:
     def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
         """Return the evaluation of `program`: its raw metrics and its reward vector.
 
-        `every_stage` disables the thresholds. A missing or non-finite metric has reward component 0. A fault
-        of the candidate or of the evaluator gives the zero vector; a sandbox fault gives status
-        `sandbox_error` and no rewards, and the caller may try again.
+        `every_stage` ignores the thresholds. A missing or non-finite metric has reward 0. If the program or
+        the evaluator fails, all rewards are 0. If the sandbox fails, the status is `sandbox_error`, there are
+        no rewards, and the caller may try again.
         """
         problem, thresholds = self.problem, self._folder.thresholds
         if every_stage:
@@ -81,7 +81,6 @@ class OpenEvolveEvaluator:
         return ()
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:
-        """Return the textual feedback for a model, each part truncated; untrusted text."""
         detail = capped(answer.detail, MESSAGE_CHARACTERS)
         parts = [f"{answer.status}: {detail}" if detail else str(answer.status)]
         if answer.status is Status.OK:
@@ -98,10 +97,10 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return the job for the sandbox: the stages if there are thresholds, else `evaluate`.
+    """Return the sandbox job that calls the stages if there are thresholds, else `evaluate`.
 
-    None if the program should be a folder but is not a bundle. The program's file name is unique in the
-    evaluator's folder, because evaluators import it by name.
+    Return None if programs are folders and this program is no bundle. The file name contains the program id,
+    because evaluators import programs by name.
     """
     name = f"program_{program.id}"
     if suffix == "/":

@@ -18,12 +18,12 @@ _CONFIGS = ("config.yaml", "config.yml")
 _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
-"""Suffixes of files that are not programs even if named like an initial program."""
+"""Suffixes of files that are no programs, even if they are named like an initial program."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-"""A file that identifies a run's output folder, whatever the folder's name."""
+"""A file in every output folder of OpenEvolve, whatever the folder's name."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
-"""Suffixes of run outputs and of files for people, which do not change the identity of a project."""
+"""Suffixes of run outputs and documentation, which do not change the hash of a project."""
 _MOST_BUNDLED_FILES = 200
 
 
@@ -33,7 +33,7 @@ class Project(NamedTuple):
     folder: Path
     evaluator: str
     stages: tuple[str, ...]
-    """Cascade functions, in order and without gaps; empty if there is only `evaluate`."""
+    """Names of the evaluator's stage functions, in order; empty if there is only `evaluate`."""
     has_evaluate: bool
     initial: Program
     suffix: str
@@ -43,7 +43,7 @@ class Project(NamedTuple):
 
 
 def is_project(path: Path) -> bool:
-    """True for a possible evaluator file, and for a project folder without `problem.toml`."""
+    """True if `path` may be an evaluator file or project folder, and the folder has no `problem.toml`."""
     if path.is_file():
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
     if not path.is_dir() or (path / "problem.toml").is_file():
@@ -52,13 +52,13 @@ def is_project(path: Path) -> bool:
 
 
 def own_settings(path: Path) -> Path | None:
-    """Return the YAML file of the project in folder `path`, or in the folder of the evaluator `path`."""
+    """Return a project's config.yaml or config.yml, if any. `path` is the folder or the evaluator file."""
     folder = (path.parent if path.is_file() else path).resolve()
     return next((folder / name for name in _CONFIGS if (folder / name).is_file()), None)
 
 
 def other_settings(path: Path) -> list[str]:
-    """Return the names of all YAML files of a project; used if none has a usual name."""
+    """Return the names of all YAML files of a project."""
     folder = path.parent if path.is_file() else path
     return sorted(
         str(file.relative_to(folder)) for part in ("", "configs/") for file in folder.glob(f"{part}*.y*ml")
@@ -66,9 +66,9 @@ def other_settings(path: Path) -> list[str]:
 
 
 def read_project(path: Path, initial_program: str | None = None) -> Project:
-    """Return the project in folder `path`, or in the folder of the evaluator file `path`.
+    """Return the project at `path`, which is its folder or its evaluator file.
 
-    `initial_program` is the file or folder of the initial program; None to search by the usual names.
+    `initial_program` is the file or folder of the initial program; with None, the usual names are searched.
     Raises `ProblemError` if the evaluator or the initial program is missing, ambiguous or unreadable.
     """
     folder = (path.parent if path.is_file() else path).resolve()
@@ -98,7 +98,7 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 def content_digest(project: Project) -> str:
     """Return a hash of every file that the evaluator may read, regardless of the folder's path.
 
-    It leaves out settings, which are hashed with the problem, files left by runs, and files for people.
+    Run outputs and documentation are left out, and so are settings, which are hashed with the problem.
     """
     settings = (own_settings(project.folder), project.metrics)
     files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))
@@ -152,7 +152,6 @@ def _typical_files(folder: Path) -> list[str]:
 
 
 def _defined(path: Path) -> frozenset[str] | None:
-    """Return the names bound at the top level of a Python file; None if it cannot be read or parsed."""
     try:
         return defined_names(path.read_bytes())
     except OSError:

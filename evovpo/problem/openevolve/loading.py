@@ -41,11 +41,11 @@ _RESULT_BYTES = 1 << 20
 
 
 class LoadedProject(NamedTuple):
-    """A project as a problem, with its settings and the evaluation of its initial program, if any."""
+    """A project as a problem, with its settings and the evaluation of its initial program."""
 
     problem: Problem
     initial: Evaluation | None
-    """Evaluation by all stages, ignoring thresholds; None if the store already has the problem."""
+    """Evaluation of the initial program by all stages, without thresholds; None if the problem is stored."""
     remarks: tuple[str, ...]
     """Warnings that do not stop a run, each with advice."""
     config: Config
@@ -56,7 +56,7 @@ OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[Op
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
-    """True if the directory of a stored problem still has the content that its version was made from."""
+    """True if the directory of a stored problem still has the content from which the problem was made."""
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
@@ -73,13 +73,13 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics declared in `metrics.toml` (or `evaluator.metrics`); by default
-    `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from one evaluation of
-    the initial program. `frozen` are stored problems, oldest first: the bounds of the first one with the
-    same files are reused, so that an evaluator with noisy metrics does not create a new problem each time.
+    The objectives are the metrics declared in `metrics.toml`, or in the file `evaluator.metrics`. Without
+    declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from one
+    evaluation of the initial program. `frozen` are stored problems, oldest first. If some have the same
+    files, the bounds of the first are reused: noisy metrics would otherwise make a new problem each time.
 
-    Raises `ProblemError` for an invalid directory, `InitialProgramError` for an initial program that fails
-    or has no numeric metric, and `SandboxError` if it cannot be run here.
+    Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
+    and `InitialProgramError` if it fails or has no numeric metric.
     """
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)
@@ -120,7 +120,6 @@ def load_openevolve(
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
-    """Return what a version hashes besides the problem: files, declarations, relevant settings."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -134,7 +133,6 @@ def _content(project: Project, declared: dict[str, MetricDeclaration], config: C
 def _draft(
     project: Project, config: Config, settings: OpenEvolveSettings, left_out: tuple[str, ...] | None
 ) -> Problem:
-    """Return the problem without its metrics, which is enough to evaluate a program."""
     wanted = config.evaluator
     thresholds = wanted.thresholds[: max(0, len(project.stages) - 1)]
     if not thresholds and not project.has_evaluate:
@@ -187,12 +185,12 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the version for evaluations made by OpenEvolve itself; no search reuses them."""
+    """Return the problem version for evaluations made by OpenEvolve, so that no search reuses them."""
     return content_id("imported", version)
 
 
 def _is_same(problem: Problem, content: tuple[str, ...], names: list[str]) -> bool:
-    """True if a stored or imported problem has the same files and no other objectives."""
+    """True if a stored or imported problem has the same files and no additional objectives."""
     found, version = {objective.name for objective in problem.objectives}, _version(problem, content)
     is_searched_so = found <= {*names} if names else problem.has_one_score
     return is_searched_so and problem.version in (version, imported_version(version))
@@ -238,7 +236,7 @@ def _what_it_lacks(initial: Evaluation, config: Config) -> str:
 
 
 def initial_fault(initial: Evaluation, config: Config) -> str:
-    """Return why an initial program failed, with advice; empty if it did not fail."""
+    """Return why the initial program failed, with advice; empty if the initial program did not fail."""
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)

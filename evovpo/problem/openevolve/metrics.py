@@ -34,7 +34,7 @@ _MERIT_WORDS = frozenset(
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
     )
 )
-"""Words that mean that higher is better even next to a cost word."""
+"""Words in a metric's name that mean that higher is better, even next to a cost word."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -44,7 +44,7 @@ class MetricDeclaration(Section):
     model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
-    """Lower bound, declared together with `high`; None to learn both."""
+    """Lower bound, declared together with `high`; None to learn both bounds."""
     high: float | None = None
     lower_is_better: bool | None = None
     """None if not declared, which means that higher is better."""
@@ -64,13 +64,13 @@ class MetricDeclaration(Section):
 
 
 def suggests_lower(name: str) -> bool:
-    """True if a metric's name (`eval_time`, `maxError`) suggests an error, a time or a cost."""
+    """True if a metric's name (such as `eval_time`, `maxError`) suggests an error, a time or a cost."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _COST_WORDS) and not words & _MERIT_WORDS
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:
-    """Describe the direction of a metric and its mapping from values to rewards."""
+    """Return a text that says whether higher or lower is better, and which values give which rewards."""
     if not is_reward:
         return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
@@ -89,7 +89,7 @@ def section_line(name: str) -> str:
 
 
 def reward(metric: Metric, value: float) -> float:
-    """Return the reward of a finite number, in [0, 1] or, for a soft metric, in (0, 1); see `Metric`."""
+    """Return the reward of a finite number, from 0 to 1. A soft metric never gives exactly 0 or 1."""
     span = metric.high - metric.low
     if metric.is_soft:
         share = 0.5 + math.atan((value - metric.low) / span) / math.pi
@@ -100,7 +100,7 @@ def reward(metric: Metric, value: float) -> float:
 
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
-    """Return the reward vector of `metrics` (0 for a missing or non-finite one), and a list of faults."""
+    """Return the reward vector of `metrics`, and a list of errors. A missing or invalid metric gives 0."""
     end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
@@ -116,12 +116,12 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 def learn(
     metrics: Mapping[str, Json], declared: Mapping[str, MetricDeclaration], left_out: Collection[str]
 ) -> tuple[Metric, ...]:
-    """Return the metrics of the reward vector, from the scores of the initial program; possibly none.
+    """Return the metrics of the reward vector, given the initial program's metrics; may be empty.
 
-    These are the `declared` metrics; a metric that the evaluator did not return needs bounds. If none is
-    declared, the only one is `combined_score`, or the mean that replaces it. Undeclared bounds are soft: the
-    initial program gets reward 1/2, and a value better by one span gets 3/4. The span is the absolute value
-    of the initial program's metric, but at least 0.001; if that value is 0, the span is 1.
+    These are the `declared` metrics that the evaluator returned or that have bounds. If no metric is
+    declared, `combined_score`, or the mean that replaces it, is the only metric. A metric without bounds is
+    soft: the initial program gets reward 1/2, and a value better by one span gets 3/4. The span is the
+    absolute value of the initial program's metric, but at least 0.001. For a value of 0, the span is 1.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -181,7 +181,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` that declares each counted metric as an objective, with guessed directions."""
+    """Return a `metrics.toml` text that makes each counted metric an objective, with guessed directions."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -189,11 +189,11 @@ def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
 
 
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
-    """Return a `metrics.toml` with bounds and directions for the metrics of evaluated programs.
+    """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound lies beyond the best value, by 25 % of its distance to the worse bound, but beyond 0 only if
-    a value does: errors and times are never negative. Undeclared directions are guessed from the name.
+    better bound is 25 % farther from the worse bound than the best value is. It does not cross 0 unless a
+    value does, because errors and times are never negative. Undeclared directions are guessed from the name.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",

@@ -1,4 +1,4 @@
-"""Opens an OpenEvolve project with the settings of its runs: its YAML, a TOML file, overrides."""
+"""Opens an OpenEvolve project, with settings from its YAML file, a TOML file and overrides."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ _USUAL: dict[str, dict[str, object]] = {
     "run": {"seed": 42},
     "prompt": {"enforce_blocks": False},
 }
-"""Defaults for OpenEvolve projects that differ from those for our own problems."""
+"""Default settings of OpenEvolve projects, where they differ from the defaults of evovpo."""
 
 
 def open_project(
@@ -34,11 +34,11 @@ def open_project(
 ) -> LoadedProject:
     """Return the project at `path` as a problem, with its configuration.
 
-    Later sources override earlier ones: our defaults, OpenEvolve's YAML (`yaml`, else `config.yaml` in the
-    directory; `none` reads no file), `config_file`, `changes`. `frozen` returns stored problems for
-    `load_openevolve`. Raises the errors of `load_openevolve`, `ConfigError`, and `NotAllowedError` if
-    `allow` and `evaluator.allow` do not grant all permissions that the project needs: openings in its
-    `metrics.toml` and, for a run, the servers and keys in its YAML.
+    Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
+    The YAML is `yaml` or, by default, `config.yaml` in the directory; `none` reads no file. `frozen` returns
+    stored problems for `load_openevolve`. Raises the errors of `load_openevolve`, `ConfigError`, and
+    `NotAllowedError` if `allow` and `evaluator.allow` do not grant every permission that the project needs.
+    Permissions are for openings in its `metrics.toml` and, in a run, for servers and keys in its YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -78,7 +78,7 @@ def open_project(
 
 
 def _with_own_models(settings: OpenEvolveSettings, given: Config) -> dict[str, object]:
-    """Return the base settings without models or server addresses that the user overrides."""
+    """Return the base settings, without the models or servers for which the user gives replacements."""
     models, values = settings.models, settings.values
     if given.proposer.model or given.models:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}

@@ -14,8 +14,9 @@ from evovpo.types import Message, Problem, PromptKind
 
 
 class OpenEvolvePrompts:
-    """A prompt format with OpenEvolve's prompt if one answer is to improve one program, else with ours.
+    """The prompt format of OpenEvolve projects with their own templates.
 
+    OpenEvolve makes the prompts that ask for one improvement of one program; evovpo makes all other prompts.
     Feedback and failed answers appear as artifacts. The placeholder `{changes}` is always "Unknown changes",
     because evovpo does not store changes in OpenEvolve's form.
     """

@@ -1,8 +1,8 @@
 """Compiled seccomp filters (`*.bpf`, classic BPF), and `build`, which compiles them.
 
-`server` restricts the fork-server and all its children; `sealed` also forbids opening files; `child` is added
-in each child; it is short, to load fast. `whole` restricts an evaluator that imports its candidate;
-`outside` forbids it to act on other processes, and `metadata` to change owners, modes and times of files.
+`server` restricts the fork-server and its children. `sealed` also forbids opening files. `child` is added in
+each child, and is short in order to load fast. `whole` restricts an evaluator that imports its candidate.
+`outside` forbids acting on other processes, and `metadata` skips changes of a file's owner, mode or times.
 """
 
 import platform
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def filter_path(name: str, architecture: str) -> Path:
-    """Return the path of a filter for an architecture; its name is as in `platform.machine()`."""
+    """Return the path of a filter. `architecture` is a name as in `platform.machine()`."""
     return Path(__file__).with_name(f"{name}-{architecture}.bpf")
 
 

@@ -39,8 +39,8 @@ getrusage getrlimit sysinfo uname sched_yield sched_getaffinity sched_getparam s
 getpriority futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl restart_syscall
 getrandom umask exit exit_group chdir fchdir fallocate statfs fstatfs
 """)
-"""System calls allowed with any arguments. All others are refused, such as calls that start a program,
-connect, change a file system or its metadata, or act on other processes."""
+"""System calls allowed with any arguments. Not among them are calls that start a program, connect, change a
+file system or its metadata, or act on other processes."""
 
 HOSTILE = _names("""
 ptrace process_vm_readv process_vm_writev process_madvise mount umount2 pivot_root chroot setns unshare bpf
@@ -65,12 +65,12 @@ creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat 
 fadvise64 splice tee vmsplice fgetxattr flistxattr signalfd4 rt_sigsuspend mlock munlock
 landlock_restrict_self
 """)
-"""Additional system calls of an evaluation, which starts programs and writes to its private folder; the
-filter cannot restrict paths. The last call only drops rights."""
+"""Additional system calls of an evaluation, which starts programs and writes to its private folder. The
+filter cannot restrict paths. `landlock_restrict_self` only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
-"""System calls outside Landlock's control that read attributes of any file: they fail as on a file system
-without attributes, and copying tools ignore that. inotify, which reveals names, is not allowed either."""
+"""System calls that read attributes of any file, which Landlock does not control. They fail as on a file
+system without attributes, which copying tools ignore. inotify, which reveals names, is refused too."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
@@ -82,12 +82,12 @@ CLONE_NEW_NAMESPACES = 0x7E020080
 IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
 """TCGETS, TIOCGWINSZ, FIOCLEX, FIONCLEX, FIONREAD."""
 FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
-"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. Neither F_SETFL nor locks: status flags and locks
-belong to the open file, which outlives the child, and would leak from one candidate to the next."""
+"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. F_SETFL and locks are not allowed: flags and locks
+belong to the open file, which outlives the child, so they would leak from one candidate to the next."""
 FCNTL_EVALUATION = (4, 5, 6, 7, 36, 37, 38, 1031, 1032)
-"""Additional commands of an evaluation: F_SETFL, locks and pipe sizes. Not F_SETOWN, which sends signals."""
+"""Additional commands of an evaluation: F_SETFL, locks and pipe sizes, but not F_SETOWN (sends signals)."""
 SOCKET_KIND = 0xF
-"""Mask of the kind in a socket's type."""
+"""Mask of the bits in a socket's type that are its kind, without flags."""
 WORD = 0xFFFFFFFF
 PRCTL_SETUP = (1, 22)
 """PR_SET_PDEATHSIG, PR_SET_SECCOMP: needed by a child until its own filter is loaded."""
@@ -146,7 +146,7 @@ CHILD: list[Rule] = [
     (REFUSE, "prlimit64", seccomp.Arg(2, seccomp.NE, 0)),
     *((REFUSE, "prctl", equal(0, operation)) for operation in PRCTL_SETUP),
 ]
-"""Rules added in a candidate, which forbid the fork-server's own calls."""
+"""Rules added in a candidate's process. They forbid the calls that only the fork-server needs."""
 
 WHOLE: list[Rule] = [
     *COMMON,
@@ -160,8 +160,8 @@ WHOLE: list[Rule] = [
 ]
 """Allow-list of an evaluation: its own processes and files, no network.
 
-Only connected pairs of stream sockets are allowed, which event loops need: a datagram socket can send to any
-path.
+Connected pairs of stream or seqpacket sockets are allowed, which event loops and Rust need. Datagram sockets
+are not allowed, because they can send to any path.
 """
 
 NETWORK: list[Rule] = [
@@ -183,7 +183,7 @@ OUTSIDE: list[Rule] = [
     (REFUSE, "open", masked(1, TRUNCATING, os.O_TRUNC)),
     (REFUSE, "openat", masked(2, TRUNCATING, os.O_TRUNC)),
 ]
-"""Rules added where an evaluation could reach processes outside its own; `WORD` is kill(-1)."""
+"""Rules that protect other processes from an evaluation; `WORD` is the process number of kill(-1)."""
 
 FILTERS: dict[str, tuple[int, list[Rule]]] = {
     "server": (REFUSE, SERVER),

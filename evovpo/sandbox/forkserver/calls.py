@@ -1,9 +1,9 @@
-"""Calls from an evaluator to a candidate in another process: frames of JSON on a stream socket.
+"""Calls from an evaluator to a candidate in another process, as JSON frames on a stream socket.
 
 A frame is a length (4 bytes, little-endian) and a JSON object. The candidate first sends `{"ready": true}`
-or `{"exc": ...}`; the answer to `{"call": name, "args": [...], "kwargs": {...}}` is `{"out": value}` or
-`{"exc": type, "msg": text}`. numpy arrays pass as `{"$array": [dtype, shape, base64]}`. `serve` runs in the
-candidate's process and is not trusted; `SocketModule` runs in the evaluator and parses strictly.
+or `{"exc": ...}`. It then answers `{"call": name, "args": [...], "kwargs": {...}}` with `{"out": value}` or
+`{"exc": type, "msg": text}`. A numpy array is sent as `{"$array": [dtype, shape, base64]}`. `serve` runs in
+the candidate's process and is not trusted; `SocketModule` runs in the evaluator and parses strictly.
 """
 
 import binascii
@@ -17,7 +17,7 @@ from . import program
 from .strict_json import read_object
 
 MODULE = "evovpo_calls"
-"""Module name under which the candidate's stub imports its client."""
+"""Name under which the candidate's stub imports its `SocketModule`."""
 ARRAY = "$array"
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")
@@ -28,7 +28,7 @@ class CandidateError(RuntimeError):
 
 
 def pack(value: Any) -> Any:
-    """Encode a value as JSON types; raises TypeError for other values."""
+    """Return a value encoded as JSON types. Raises TypeError for a value that cannot be encoded."""
     if value is None or isinstance(value, bool | int | float | str):
         if type(value).__module__ == "numpy":  # float64 is a float too
             return value.item()  # type: ignore[union-attr]
@@ -51,7 +51,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """Decode a value encoded by `pack`; raises ValueError if it is invalid."""
+    """Return the value that `pack` encoded. Raises ValueError if the encoding is invalid."""
     if isinstance(value, list):
         return [unpack(item) for item in value]
     if isinstance(value, dict):
@@ -81,7 +81,7 @@ def _send(descriptor: int, message: dict[str, Any]) -> None:
 
 
 def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
-    """Return the next frame, empty at the end. Raises ValueError if it is too long."""
+    """Return the next frame; empty at the end of the stream. Raises ValueError if the frame is too long."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return b""
@@ -93,7 +93,7 @@ def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
 
 
 def serve(descriptor: int, code: str) -> None:
-    """Load a candidate and answer calls of its functions until the other side closes the socket."""
+    """Load a candidate, and answer calls to its functions until the evaluator closes the socket."""
     try:
         names = program.load(code)
     except BaseException as error:  # including SystemExit
@@ -112,7 +112,7 @@ def serve(descriptor: int, code: str) -> None:
 
 
 class SocketModule(ModuleType):
-    """A module, for a candidate's stub, around a socket whose other end is untrusted; thread-safe."""
+    """The module that a stub imports to call an untrusted candidate through a socket; thread-safe."""
 
     CandidateError = CandidateError
 
@@ -127,7 +127,7 @@ class SocketModule(ModuleType):
         self._is_connected = False
 
     def connect(self) -> None:
-        """Wait until the candidate is loaded; raises `CandidateError` if it cannot be loaded."""
+        """Wait until the candidate is loaded. Raises `CandidateError` if the candidate cannot be loaded."""
         with self._lock:
             if not self._is_connected:
                 if self._answer().get("ready") is not True:
@@ -135,7 +135,7 @@ class SocketModule(ModuleType):
                 self._is_connected = True
 
     def call(self, name: str, arguments: Any, keywords: Any) -> Any:
-        """Call the candidate's function and return its result; raises `CandidateError`."""
+        """Call a function of the candidate and return its result. Raises `CandidateError` if this fails."""
         request = {"call": name, "args": pack(arguments), "kwargs": pack(keywords)}
         with self._lock:
             try:

@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move descriptors to the numbers given as keys, and close all others except standard input."""
+    """Move each descriptor to the number that is its key, and close all others except standard input."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -23,10 +23,10 @@ def place(descriptors: Mapping[int, int]) -> None:
 def become(
     parent: int, lock_down: Callable[[], None], ready: int, first_closed: int, run: Callable[[], None]
 ) -> NoReturn:
-    """Lock down this fresh child of `parent`, run untrusted code, and exit.
+    """Lock down this newly forked child of `parent`, run untrusted code, and exit.
 
-    A byte on the pipe `ready` reports that the lock-down is complete; the pipe and every descriptor from
-    `first_closed` on are closed before any code that could forge the byte runs.
+    A byte on the pipe `ready` reports that the lock-down is complete. The descriptors from `first_closed` on,
+    including the pipe, are then closed, so that untrusted code cannot forge the byte.
     """
     code = 1
     try:
@@ -56,23 +56,23 @@ def mapped_bytes() -> int:
 
 
 def cpu_ms(usage: resource.struct_rusage) -> float:
-    """Return user and system CPU time, in milliseconds."""
+    """Return the sum of user and system CPU time, in milliseconds."""
     return (usage.ru_utime + usage.ru_stime) * 1e3
 
 
 def own_cpu_ms() -> float:
-    """Return the CPU time of this process and its waited-for children, in milliseconds."""
+    """Return the CPU time of this process and of the children it has waited for, in milliseconds."""
     return sum(cpu_ms(resource.getrusage(who)) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return both limits, capped at the hard limit of this process."""
+    """Return the soft and the hard limit, both capped at the current hard limit of this process."""
     ceiling = resource.getrlimit(name)[1]
     return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
 
 
 def limit_candidate(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Apply soft limits to this process and so to its next children; the next request can raise them."""
+    """Set soft limits of this process, which later children inherit. A later request can raise them."""
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),

@@ -1,8 +1,8 @@
 """The forked evaluation: locks itself down, writes the candidate's files, and runs the evaluator.
 
-It writes one JSON object: `{"metrics": [[name, value], ...], "artifacts": [[name, text], ...], "done":
-true}`, with `"stopped": number` for a stage whose threshold was not reached, or `{"exc": type, "msg": text,
-"trace": text, "errno": number}` instead of `done`. The candidate can forge it.
+The result is one JSON object, which the candidate can forge: `{"metrics": [[name, value], ...], "artifacts":
+[[name, text], ...], "done": true}`. If a stage did not reach its threshold, `"stopped": number` is added.
+After an exception, `"exc": type, "msg": text, "trace": text, "errno": number` replace `"done"`.
 """
 
 import importlib.machinery
@@ -22,7 +22,7 @@ RESULT, CALLS = 3, 4
 """File descriptors. The second exists only if the candidate runs in another process and answers calls."""
 
 Settings: TypeAlias = dict[str, Any]
-"""Settings of all evaluations or of one, written by `evovpo.sandbox.watched`."""
+"""The settings of all evaluations, or the job of one evaluation; written by `evovpo.sandbox.watched`."""
 
 MODULE = "evovpo_evaluator"
 _TRACE_FRAMES = 4
@@ -30,15 +30,15 @@ _TRACE_LIMIT = 1200
 
 
 Imported: TypeAlias = tuple[ModuleType, object]
-"""The imported evaluator of a zygote, and the state of Python's random generator if the import seeded it."""
+"""The evaluator that a zygote imported, and the state of Python's random generator if the import set it."""
 
 
 def become_evaluation(
     settings: Settings, filters: list[kernel.Filter], imported: Imported | None, descriptors: list[int]
 ) -> NoReturn:
-    """Complete the inherited lock-down in this fresh child of a zygote, and run one evaluation.
+    """Complete the inherited lock-down in this newly forked child of a zygote, and run one evaluation.
 
-    `descriptors` are those of result, payload, log, ready pipe, and optionally a socket for calls.
+    `descriptors` are result, payload, log, ready pipe, and optionally a socket for calls.
     """
     result, payload, log, ready, *call_sockets = descriptors
     kept = [result, *call_sockets]
@@ -68,7 +68,7 @@ def become_evaluation(
 
 
 def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
-    """Return the values of a filter's placeholders: processes that may not be signalled."""
+    """Return the values of a filter's placeholders: the ids of processes that must not be signalled."""
     return {
         kernel.WATCHER_PLACEHOLDER: watcher,
         kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
@@ -77,7 +77,7 @@ def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
 
 
 def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[str, Any]:
-    """Return the result line of an evaluation, including exceptions of evaluator and candidate."""
+    """Run an evaluation and return its result line, which also reports exceptions."""
     found: dict[str, Any] = {}
     artifacts: dict[str, str] = {}
     ending: dict[str, Any] = {"done": True}
@@ -144,7 +144,7 @@ def write_files(folder: str, job: Settings) -> str:
 
 
 def load_evaluator(path: str, program_folder: str) -> ModuleType:
-    """Import and return the evaluator; its folder and then the program's come first on `sys.path`."""
+    """Import and return the evaluator. `sys.path` then begins with the folders of evaluator and program."""
     sys.path[:0] = [str(Path(path).parent), program_folder]
     sys.argv = [path]
     # multiprocessing would look for the file of `__main__`, which is not readable here.
@@ -160,7 +160,7 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
 
 
 def seed_generators(state: Any) -> None:
-    """Restore seeded random generators of this child (Python's to `state`), and seed the others anew."""
+    """Restore Python's random generator to `state`, if given; seed numpy's if the import did not seed it."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")
@@ -175,9 +175,9 @@ def _trace(error: BaseException) -> str:
 
 
 def add_light_package() -> None:
-    """Import `openevolve` without running its `__init__`, which takes almost a second.
+    """Make `openevolve` importable without running its `__init__`, which takes almost a second.
 
-    Access to any name other than its modules loads the full package.
+    Access to a name that is not one of its modules loads the full package.
     """
     spec = importlib.machinery.PathFinder.find_spec("openevolve")
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:

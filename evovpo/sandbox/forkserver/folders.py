@@ -8,9 +8,9 @@ _MOST_FILES = 10_000
 
 
 def folder_bytes(folder: str, enough: int) -> int:
-    """Return the disk space of the files below `folder`, each counted as at least 4 kB.
+    """Return the disk space in bytes of everything below `folder`; each entry counts as at least 4 kB.
 
-    Stops above `enough`; more than 10,000 files, or an unreadable folder, count as too much.
+    Returns `enough + 1` for more bytes than `enough`, more than 10,000 files, or an unreadable folder.
     """
     total = files = 0
     left = [folder]
@@ -31,7 +31,7 @@ def folder_bytes(folder: str, enough: int) -> int:
 
 
 def empty(folder: str) -> bool:
-    """Remove everything in a folder, at any depth and with any modes; true if nothing is left."""
+    """Remove everything in a folder, at any depth and with any file modes. Return whether this succeeded."""
     prefix, numbers = os.urandom(8).hex(), itertools.count()
     try:
         if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):  # else keep modes that also serve other users

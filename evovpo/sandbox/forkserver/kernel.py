@@ -40,7 +40,7 @@ _MAKE_DEVICES = 1 << 6 | 1 << 11
 _CHANGE = 0x7FF << 4 & ~_MAKE_DEVICES
 """Rights to truncate, create, rename, link and remove files and folders."""
 _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
-"""(ABI, file system access rights added by it)."""
+"""(Landlock ABI, file system access rights that this ABI added)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
 _SCOPES = ((6, 0b11),)
 """Forbids connections to abstract unix sockets and signals to processes outside."""
@@ -67,14 +67,14 @@ def _syscall(number: int, *arguments: Any) -> int:
 
 
 def die_with(parent: int) -> None:
-    """Have this process killed when the thread that started it ends; exit if `parent` is gone already."""
+    """Let the kernel kill this process when the thread that started it ends. Exit if `parent` is gone."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
     if os.getppid() != parent:
         os._exit(1)
 
 
 def close_to_others() -> None:
-    """Deny other processes of the same user, including children, access to descriptors and memory."""
+    """Deny other processes of the user, even children, access to descriptors and memory of this process."""
     _checked(_prctl(PR_SET_DUMPABLE, 0, None, 0, 0))
 
 
@@ -99,11 +99,11 @@ def file_rules(
     can_execute: bool = False,
     has_network: bool = False,
 ) -> int:
-    """Return the descriptor of a ruleset for `restrict` that allows only reading below the given paths.
+    """Return the descriptor of a ruleset for `restrict` that allows reading below the paths of `rules`.
 
-    A rule is a path, and true if only names may be listed there; missing paths are ignored. Files below
-    `writable` may be changed; `can_execute` allows starting programs from all these paths. TCP (without
-    `has_network`) and signals to processes outside are refused if the ABI supports that.
+    A rule is a path, and true if only names may be listed there. Missing paths are ignored. Files below
+    `writable` may also be changed. `can_execute` allows starting programs from all these paths. If the ABI
+    supports it, TCP (unless `has_network`) and signals to other processes are refused.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -121,7 +121,7 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Apply the rules of `file_rules` to this process, irrevocably; it cannot trace processes outside."""
+    """Irrevocably apply a ruleset of `file_rules` to this process. The process can then trace no others."""
     # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
@@ -154,7 +154,7 @@ class Filter:
         self._places = [(4 * index, word) for index, word in enumerate(words) if word in PLACEHOLDERS]
 
     def load(self, values: Mapping[int, int] | None = None) -> None:
-        """Apply the filter to this process, irrevocably, with `values` for the placeholders."""
+        """Irrevocably apply the filter to this process, with `values` for the placeholders."""
         known = {PID_PLACEHOLDER: os.getpid(), **(values or {})}
         for place, placeholder in self._places:
             struct.pack_into("<I", self._buffer, place, known[placeholder] & 0xFFFFFFFF)
@@ -175,7 +175,7 @@ def reading_capability() -> int | None:
 
 
 def become_user(user: int, capability: int) -> None:
-    """Switch this root process to the otherwise unused `user`, keeping `reading_capability`.
+    """Switch this root process to `user`, an otherwise unused user id, and keep only `capability`.
 
     Unlike root, such a user is subject to the limit on processes and cannot signal other users' processes.
     """
@@ -202,7 +202,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork like `os.fork`, but without hooks; waiting for any child does not find this child."""
+    """Fork like `os.fork`, but without hooks. A `waitpid` for any child ignores the new child."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

@@ -7,7 +7,7 @@ import time
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Return the ids of all processes below `ancestor`, unordered; some that are ending may be missing."""
+    """Return the ids of all descendants of `ancestor`, unordered. Ending processes may be missing."""
     found: list[int] = []
     left = [ancestor]
     while left:
@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return the number of tasks (threads included) of processes, and their non-file memory in bytes."""
+    """Return the number of tasks (threads included) and the anonymous and shared memory, in bytes."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return the memory as in `usage`, but with each page counted once; slower, and needs ptrace rights."""
+    """Return the memory as `usage` does, but count shared pages once. Slower, and needs ptrace rights."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -50,10 +50,10 @@ def _sum(file: str, *names: bytes) -> int:
 
 
 def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
-    """Kill all descendants of `ancestor` and wait for them; true if none is left after at most `seconds`.
+    """Kill all descendants of `ancestor`, and return whether all ended within `seconds`.
 
-    If `ancestor` is this process and adopts orphans, no process can escape by ending its parent. An unwaited
-    child without children of its own may then be `kept`.
+    If `ancestor` is this process and adopts orphans, no process can escape by ending its parent. `kept` is
+    the id of a child of `fork_unwaited` that is not killed.
     """
     deadline = time.monotonic() + seconds
     is_own = ancestor == os.getpid()
@@ -70,7 +70,7 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
 
 
 def _collect() -> bool:
-    """Collect the ended children of this process; true if others are still running."""
+    """Collect the ended children of this process; true if other children are still running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

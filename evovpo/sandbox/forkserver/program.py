@@ -1,9 +1,9 @@
-"""Runs a candidate on its cases and writes one JSON line per case.
+"""Runs a candidate on its cases, and writes one JSON line for each case and one for the end.
 
-Lines, distinguished by their keys, in this order:
+The kinds of lines, which differ in their keys:
 
 - `{"i": 0, "out": value}`: case 0 returned a value;
-- `{"i": 0, "err": text}`: case 0 raised, and the next cases still run (only with `per_case`);
+- `{"i": 0, "err": text}`: case 0 raised an exception, and the next cases still run (only with `per_case`);
 - `{"i": 0, "bad": text}`: case 0 returned something that is not JSON;
 - `{"exc": type, "msg": text, "line": number, "errno": number}`: an exception ended the candidate;
 - `{"done": true}`: every case was run.
@@ -23,20 +23,20 @@ PAYLOAD, RESULT = 3, 4
 
 Payload: TypeAlias = tuple[str, str, list[list[Any]], bool]
 """Source, name of the function, argument lists, and `per_case`. The supervisor, which runs the same Python,
-writes it in marshal's format: reading JSON takes ten times longer."""
+writes the payload with `marshal`, because reading JSON takes ten times longer."""
 
 _FILE_NAME = "candidate.py"
 _TEXT_LIMIT = 300
 
 
 def read_payload() -> Payload:
-    """Read the payload from the supervisor."""
+    """Return the payload that the supervisor wrote."""
     payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))
     return payload
 
 
 def run_payload() -> None:
-    """Run the candidate in the payload and write its result lines, including exceptions."""
+    """Run the candidate in the payload, and write its result lines. An exception becomes a line too."""
     code, entry, cases, per_case = read_payload()
     try:
         function = load(code).get(entry)
@@ -57,7 +57,7 @@ def run_payload() -> None:
 
 
 def load(code: str) -> dict[str, Any]:
-    """Execute a candidate and return its namespace; raises whatever it raises."""
+    """Execute a candidate and return its namespace. Exceptions of the candidate are raised."""
     module = ModuleType("candidate")
     module.__file__ = _FILE_NAME
     sys.modules["candidate"] = module  # dataclasses and typing look up their module
@@ -90,7 +90,7 @@ def _candidate_line(traceback: TracebackType | None) -> int | None:
 
 
 def _plain(value: object) -> object:
-    """Convert numpy arrays and scalars, which the JSON encoder cannot write, to lists and numbers."""
+    """Return a numpy array or scalar, which the JSON encoder cannot write, as a list or number."""
     if type(value).__module__.partition(".")[0] == "numpy":
         return value.tolist()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} is not a JSON value")

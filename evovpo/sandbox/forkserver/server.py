@@ -1,8 +1,8 @@
-"""The loop of the fork-server: fork a child per request, wait for it, and report how it ended.
+"""The loop of the fork-server: for each request, fork a child, wait for it, and report how it ended.
 
-Arguments are four file descriptors: payload, result and log are memory files that the supervisor rewrites for
-every request; control is a SOCK_SEQPACKET socket. The payload first contains the server's settings; a request
-is the limits as JSON; the report contains only facts from the kernel.
+The arguments are four file descriptors. Payload, result and log are memory files that the supervisor rewrites
+for every request; control is a SOCK_SEQPACKET socket. The first payload contains the server's settings. A
+request contains the limits as JSON, and a report contains only facts from the kernel.
 """
 
 import array  # noqa: F401  # needed by `socket.recv_fds` once no file can be opened
@@ -29,7 +29,7 @@ PRELOAD = (
     "bisect, collections, copy, dataclasses, datetime, functools, heapq, itertools, json, math, operator, "
     "random, re, string, typing"
 )
-"""Standard modules for candidates: an import in every child would dominate the cost of a run."""
+"""Standard modules imported in advance: an import in every child would dominate the cost of a run."""
 
 WARM_UP: program.Payload = (
     "import re\ndef f(x):\n    return [re.sub('a', 'b', s) for s in x.split() if s]",
@@ -37,19 +37,19 @@ WARM_UP: program.Payload = (
     [["a b"], [1]],
     True,
 )
-"""Run once before any fork, so that children inherit what the interpreter initialises on first use."""
+"""A program run once before any fork, so that children inherit what Python initialises on first use."""
 
 SEED = 0
 """Seed of the global random generators: every program starts from the same state."""
 
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
-"""File descriptors besides those of `program`; a child keeps only the latter. A candidate that answers
-calls has its call socket in place of `CONTROL`."""
+"""File descriptors besides those of `program`. A child closes them; a candidate that answers calls has its
+call socket in place of `CONTROL`."""
 _MOST_DESCRIPTORS = 8
 
 
 def main(arguments: list[str]) -> None:
-    """Serve until the supervisor closes the control socket or dies."""
+    """Serve requests until the supervisor closes the control socket or dies."""
     payload, result, log, control_end = map(int, arguments)
     child.place({1: log, 2: log, program.PAYLOAD: payload, program.RESULT: result, CONTROL: control_end})
     for end, number in zip(os.pipe(), (READY_READER, READY_WRITER), strict=True):
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:
-    """Import modules for candidates and run a first program, so that children inherit the result."""
+    """Import modules and run a first program, so that candidates inherit the result."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.path += library_paths
     with _without_fork_hooks():
@@ -105,7 +105,7 @@ def _load(library_paths: list[str], preload: list[str]) -> None:
 def _without_fork_hooks() -> Iterator[None]:
     """Prevent modules from registering fork hooks, which take half a millisecond per child.
 
-    `random` would reseed itself, but all children must have the same seed.
+    The hook of `random` would also reseed each child, but all children must have the same seed.
     """
     register = os.register_at_fork
     os.register_at_fork = lambda **_: None
@@ -116,7 +116,7 @@ def _without_fork_hooks() -> Iterator[None]:
 
 
 def serve(control: socket.socket, answer: Callable[[bytes, list[int]], dict[str, Any]]) -> None:
-    """Answer requests, each with its descriptors, until the supervisor is gone."""
+    """Answer requests until the supervisor is gone. `answer` gets a request and its file descriptors."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while True:
             received, descriptors, _, _ = socket.recv_fds(control, 4096, _MOST_DESCRIPTORS)
@@ -136,7 +136,7 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the payload's program (if a socket is given, it answers calls there); return how it ended."""
+        """Run the payload's program, which answers calls on a given socket, and return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)

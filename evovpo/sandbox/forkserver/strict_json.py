@@ -1,6 +1,6 @@
 """Strict JSON: writes the results of evaluators, and parses the output of untrusted processes.
 
-Metrics stay unchanged, artifacts are truncated, and invalid values are reported.
+Numbers stay unchanged, long texts are truncated, and invalid values are reported.
 """
 
 import json
@@ -15,7 +15,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return an object and the fault of a value in it, if any; raises ValueError or RecursionError."""
+    """Return a JSON object and the fault of an invalid value, or "". Raises ValueError, RecursionError."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -66,9 +66,9 @@ _MOST_ITEMS = 1000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Convert a value to JSON: numbers of any library become numbers, non-finite ones text.
+    """Return a value as JSON. Numbers of any library become numbers, or text if they are not finite.
 
-    Any other value, and any very large or deep one, becomes the start of its repr.
+    Other values, and very large or deep values, become the start of their repr.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -96,7 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs of a dictionary or of an object's `metrics`; raises TypeError."""
+    """Return the items of a dictionary, or of an object's `metrics`. Raises TypeError without either."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(
@@ -106,7 +106,7 @@ def metrics_of(result: Any) -> list[tuple[str, Any]]:
 
 
 def artifacts_of(result: Any) -> list[tuple[str, str]]:
-    """Return (name, text) pairs of the artifacts of a result, truncated; empty if there are none."""
+    """Return the artifacts of a result as (name, text) pairs, truncated; empty if there are none."""
     found = None if isinstance(result, Mapping) else getattr(result, "artifacts", None)
     if not isinstance(found, Mapping):
         return []
@@ -114,7 +114,7 @@ def artifacts_of(result: Any) -> list[tuple[str, str]]:
 
 
 def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
-    """Return artifacts as text, truncated to the limits for each and for all together."""
+    """Return artifacts as (name, text) pairs, cut to the limits of one artifact and of all together."""
     kept: list[tuple[str, str]] = []
     left = ARTIFACTS_LIMIT
     for name, value in artifacts:
@@ -130,7 +130,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return the score for cascade thresholds: `combined_score`, else the mean of finite numbers, else 0."""
+    """Return the score for cascade thresholds: `combined_score`, or the mean of all numbers, or 0."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]

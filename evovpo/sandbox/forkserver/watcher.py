@@ -1,8 +1,8 @@
-"""The watcher: has a zygote fork evaluations, limits their resources, and kills their processes.
+"""The watcher: lets a child (the zygote) fork evaluations, limits their resources, and kills their processes.
 
-Arguments are the descriptors of its settings, of an unused result, of its standard error and of the control
-socket. A request comes with the descriptors of an evaluation's payload, result and log, and optionally of a
-socket for calls. Of an evaluation's output it reads only the log, in order to truncate it.
+The arguments are four file descriptors: settings, an unused result, standard error and the control socket. A
+request comes with the descriptors of an evaluation's payload, result and log, and optionally a socket for
+calls. The watcher reads only the log of an evaluation, in order to truncate it.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ FOLDER_WATCH_SECONDS = 0.25
 FLOOD_BYTES = 256 << 20
 """A log longer than this ends the evaluation; a shorter log is truncated to the usual limit."""
 MEMORY_SHARE = 2
-"""Memory limit of all processes of an evaluation together, as a multiple of that of one."""
+"""Memory limit of all processes of an evaluation together, as a multiple of the limit of one process."""
 END_SECONDS = 10.0
 """Timeout for the zygote's report on a killed evaluation."""
 _CHUNK_BYTES = 1 << 16
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 
 class _Watcher:
-    """Runs one evaluation after another with a zygote, warm (evaluator preloaded) if possible."""
+    """Runs one evaluation after another with a zygote, which has imported the evaluator if possible."""
 
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()
@@ -92,7 +92,7 @@ class _Watcher:
         self.socket.close()
 
     def end(self) -> None:
-        """End the zygote and remove the private folder, because the supervisor may be gone."""
+        """End the zygote, and remove the private folder in case the supervisor is gone."""
         self._end_zygote()
         self._clean()
         with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ class _Watcher:
         return [process for process in processes.descendants(os.getpid()) if process != self.zygote]
 
     def _excess(self, now: float) -> str:
-        """Return the limit exceeded by all processes together, or an empty text."""
+        """Return the name of a limit that all processes together exceed, or an empty text."""
         found, most_memory = self._processes(), MEMORY_SHARE * self.limits["memory_mb"] << 20
         tasks, memory_bytes = processes.usage(found)
         if tasks > 1 + self.limits["processes"] + self.limits["threads"]:
@@ -196,7 +196,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """For root, return an unused user and make it the owner of the private folder; else return None."""
+    """Make an unused user the owner of the private folder, and return its id; None if this is not root."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

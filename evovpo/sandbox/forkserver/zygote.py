@@ -1,6 +1,6 @@
 """The zygote: imports an evaluator once, restricted like an evaluation, and forks for each evaluation.
 
-If the import has side effects that a fork would lose, such as threads, each evaluation imports it anew.
+If the import has side effects that a fork would lose, such as threads, each evaluation does the import.
 """
 
 import gc
@@ -22,9 +22,9 @@ CONTROL = 3
 
 
 def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int, is_warm: bool) -> NoReturn:
-    """Lock down this fresh child of a watcher, import the evaluator if `is_warm`, and serve.
+    """Lock down this newly forked child of a watcher, import the evaluator if `is_warm`, and serve requests.
 
-    The first message is the reason that the import cannot be shared, or an empty text.
+    The first message is the reason that evaluations cannot share the import, or an empty text.
     """
     try:
         kernel.die_with(watcher)
@@ -40,7 +40,6 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
             counted_ms = 0.0
 
             def evaluate(_request: bytes, descriptors: list[int]) -> dict[str, float]:
-                """Fork an evaluation with these descriptors, and return how it ended."""
                 nonlocal counted_ms
                 pid = os.fork()
                 if pid == 0:
@@ -61,7 +60,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 
 
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
-    """Apply those restrictions of an evaluation that forks inherit; return the filters left to apply."""
+    """Apply the restrictions that evaluations inherit, and return the filters that each of them adds."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     child.limit_evaluation(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])
@@ -84,7 +83,7 @@ def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filte
 
 
 def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> evaluation.Imported | str:
-    """Import the evaluator; return it, or the side effect of its import that a fork would lose."""
+    """Import and return the evaluator, or return the side effect of the import that a fork would lose."""
     work = settings["work"]
     before = random.getstate()
     try:

@@ -40,7 +40,7 @@ def evaluate(program_path):
     spec.loader.exec_module(program)
     return {"done": program.f(1)}
 """
-"""Evaluator that runs the attacks of the modes `whole` and `proxy`."""
+"""The evaluator that calls the attacking program in the modes `whole` and `proxy`."""
 TRIVIAL = "def f(x):\n    return x + 1\n"
 HIDDEN_FILE = contextlib.__file__
 """A file below the Python installation that the attacks expect to be hidden."""
@@ -63,7 +63,7 @@ class AttackOutcome:
 
 @contextlib.contextmanager
 def exposed_target() -> Iterator[AttackTarget]:
-    """Set up targets for the attacks: a home with a key, an open port, a key in the environment."""
+    """Yield targets for the attacks: a home folder with a key, an open port, a key in the environment."""
     with (
         mock.patch.dict(os.environ, {"OPENAI_API_KEY": "sk-secret"}),
         tempfile.TemporaryDirectory(prefix="evovpo-selftest-") as home,
@@ -85,7 +85,7 @@ def _is_untouched(home: str) -> bool:
 def run_attacks(
     runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
 ) -> Iterator[AttackOutcome]:
-    """Run the attacks and yield their outcomes, and at the end whether the home is untouched."""
+    """Run the attacks and yield their outcomes. The last one says whether the home folder is untouched."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
@@ -93,7 +93,7 @@ def run_attacks(
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
-    """Plant secrets for attacks to find in memory: an answer in this process, data in another program."""
+    """Put secrets into memory that attacks look for: an answer in this process, data in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
@@ -129,7 +129,7 @@ def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> W
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run the attacks on both evaluator modes; an attack is held only if the next program still runs."""
+    """Yield the outcomes of attacks in both evaluator modes. A harmless program must still run after each."""
     with _evaluator_sandboxes(level) as modes:
         for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:
@@ -142,7 +142,7 @@ def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutco
 
 
 def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run attacks with and without an opening, and yield whether they succeed only with it."""
+    """Run attacks with and without a permission, and yield whether only the permission lets them succeed."""
     for word, attack in controls(target):
         done = []
         for openings in (None, read_openings([word], Path(target.home))):
@@ -155,7 +155,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
-    """Return CPU milliseconds of one evaluation by kind; None if not supported at this level."""
+    """Return the CPU milliseconds of one evaluation of each kind; None if `level` does not support it."""
     costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
     costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
     if level.has_landlock:

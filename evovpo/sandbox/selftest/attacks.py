@@ -1,7 +1,7 @@
-"""Programs that try to escape the sandbox; each is harmless if it succeeds.
+"""Programs that try to escape the sandbox. They do no harm even if they succeed.
 
-Each defines `f(x)`, which returns the list of its successful actions. An attack is held if the run ended
-with an expected status and, if that is `ok`, with an empty list.
+Each program defines `f(x)`, which returns the list of its successful actions. The sandbox holds if the run
+ends with an expected status. If this status is `ok`, the list must also be empty.
 """
 
 import re
@@ -13,9 +13,9 @@ from evovpo.sandbox.selftest import exhaustion, reach
 from evovpo.types import Limits, Status
 
 QUICK = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256)
-"""Limits of the attacks: the CPU limit, not the clock, ends endless ones, even on a busy machine."""
+"""Limits of the attacks. Endless attacks reach the CPU limit before the wall-clock limit."""
 SHORT = Limits(wall_seconds=0.5, cpu_seconds=1, memory_mb=256)
-"""For attacks that use no CPU time."""
+"""Limits of attacks that use no CPU time."""
 WHOLE = """
 # kills itself and all others -> forbidden
 import os
@@ -80,7 +80,7 @@ CONTROLS = {
     "network": "import socket\n? socket.create_connection(('127.0.0.1', $port), 5).close()",
     "sandbox=off": "import os\n? os.kill($pid, 0)\n? open('$home/.ssh/id_rsa').close()",
 }
-"""Openings, each with an attack that is held without it and succeeds with it."""
+"""Permissions, each with an attack that must fail without the permission and succeed with it."""
 PROXY = """
 # exits in a call -> error
 import os
@@ -118,7 +118,7 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """The target of the attacks: a home, the supervisor, an open local port, a hidden file."""
+    """What the attacks aim at: a home folder, the supervisor, an open local port and a hidden file."""
 
     home: str
     pid: int
@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """One attack; it is held if its program ends with an expected status and, if `ok`, did nothing."""
+    """An attack, with the statuses at which its program may end. At `ok` it must have achieved nothing."""
 
     name: str
     code: str
@@ -137,10 +137,10 @@ class Attack:
 
 
 def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
-    """Parse a text of attacks, with a line `# name -> status or status` before each program.
+    """Return the attacks in a text, which has a line `# name -> status or status` before each program.
 
-    `$home` and other placeholders are fields of the target. A program may end in lines `? statement`: each is
-    tried, and `f` returns the successful ones.
+    `$home` and other placeholders stand for fields of the target. A program may end in lines `? statement`.
+    Then `f` tries each statement and returns the successful statements.
     """
     text = Template(text).safe_substitute(asdict(target))
     _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)
@@ -175,14 +175,14 @@ def attacks(target: AttackTarget) -> list[Attack]:
 
 
 def whole_attacks(target: AttackTarget) -> list[Attack]:
-    """Return attacks by a candidate in the process of its evaluator; that process may start others."""
+    """Return attacks by a candidate in the process of its evaluator, which may start other processes."""
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))
 
 
 def controls(target: AttackTarget) -> Iterator[tuple[str, Attack]]:
-    """Yield openings, each with an attack that must succeed with it and be held without it."""
+    """Yield permissions, each with an attack that must fail without the permission and succeed with it."""
     for word, code in CONTROLS.items():
         (attack,) = read_attacks(f"# {word} -> ok\n{code}\n", target)
         yield Template(word).safe_substitute(asdict(target)), attack

@@ -78,7 +78,7 @@ import ctypes, os
 ? os.getxattr('$home/.ssh/id_rsa', 'user.x')
 ? os.close(os.dup(ctypes.CDLL(None).inotify_init1(0)))
 """
-"""Actions forbidden even for an evaluation, which may use its own files and socket pairs."""
+"""Actions that even an evaluation is denied, although it may use its own files and socket pairs."""
 NETWORK = """
 # opens sockets -> ok
 import socket

@@ -1,19 +1,22 @@
 """Generates mazes with the parameters of the VPO paper (arXiv 2605.22817).
 
-Published: 9x9 grid, randomised Prim, 18 to 28 extra openings among walls with at least two open neighbours,
-start and exit on opposite corners, a gold and a diamond zone on the two other corners (3 to 5 items each
-within Manhattan radius 2), a tile B in the centre, 3 to 5 lava cells in rows and columns 2 to 6, step budget
-max(path via gold, path via diamond) + 7; kept only if a zone has at least 3 free cells, visiting both zones
-exceeds the budget, and a lava-free path to the exit fits.
+Published in the paper:
+
+- The grid is 9x9, made by randomised Prim, with 18 to 28 extra openings among walls that have at least two
+  open neighbours. Start and exit lie on opposite corners, and a tile B in the centre.
+- Gold and diamond zones lie on the two other corners, with 3 to 5 items each within Manhattan radius 2.
+- 3 to 5 lava cells lie in rows and columns 2 to 6. The budget is max(path via gold, path via diamond) + 7.
+- A maze is kept only if each zone has at least 3 free cells, visiting both zones exceeds the budget, and a
+  lava-free path to the exit fits.
 
 Left open in the paper, and chosen here:
 
 - Prim runs over the 25 cells with even row and column, so that corners and centre are open and the grid has
-  no outer wall (the smallest budget, 16 + 7, fits no other frame). Extra openings are drawn one by one.
+  no outer wall (only this frame allows the smallest budget, 16 + 7). Extra openings are drawn one by one.
 - "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
-- Items lie on different free cells of their zone, the corner included; lava on plain floor, not on B.
-- Budgets above `MAX_BUDGET` are rejected (none was seen in 3,000 draws), because a budget is a token.
+- Items lie on different free cells of their zone, corner included. Lava lies on plain floor, not on B.
+- Mazes with a budget above `MAX_BUDGET` are rejected, because a budget is a token (none in 3,000 draws).
 """
 
 from dataclasses import dataclass
@@ -34,7 +37,6 @@ _RADIUS = 2
 
 
 def _beside(cell: int, down: int, right: int) -> int:
-    """Return the cell that a move leads to; at the edge of the grid, the same cell."""
     row, column = cell // SIZE + down, cell % SIZE + right
     return row * SIZE + column if 0 <= row < SIZE and 0 <= column < SIZE else cell
 
@@ -50,12 +52,12 @@ NEIGHBOURS = tuple(
 """Neighbours of each cell inside the grid, in the order of `MOVES`."""
 
 _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
-"""In circular order: opposite corners are two positions apart."""
+"""The corner cells in circular order; opposite corners are two positions apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maze:
-    """A maze: 81 cells row by row, one character each, and the step budget; cell = 9 * row + column."""
+    """A maze: 81 cells row by row, as one character each, and the step budget. Cell = 9 * row + column."""
 
     grid: str
     budget: int
@@ -79,7 +81,7 @@ class Maze:
 
 
 def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
-    """Return the distances from `source` to all cells (81); -1 if the kinds `blocked` bar the way."""
+    """Return the distance from `source` to each of the 81 cells; -1 if every path meets a `blocked` kind."""
     found = [-1] * CELLS
     found[source] = 0
     queue = [source]
@@ -108,7 +110,6 @@ def _carve(rng: Random) -> set[int]:
 
 
 def _passages(room: int) -> list[tuple[int, int]]:
-    """Return (cell between, next room) for the rooms beside a room."""
     steps = (STEP[move] for move in MOVES)
     return [(step[room], step[step[room]]) for step in steps if step[room] != room]
 
@@ -146,7 +147,7 @@ def shortest_with_both(maze: Maze) -> int:
 
 
 def attempt_maze(rng: Random) -> Maze | None:
-    """Draw a maze; None if it breaks one of the conditions."""
+    """Return a random maze, or None if it breaks one of the conditions."""
     is_open = _carve(rng)
     _open_walls(is_open, rng.randint(*_OPENINGS), rng)
     turn = rng.randrange(4)

@@ -1,15 +1,16 @@
-"""Mazes as a task family: prompts and rewards in four components.
+"""Mazes as a task family: prompts, and rewards in four components.
 
-As published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava fraction; all zero
-unless the exit is reached within the budget. Left open there, and chosen here: a move into a wall or out of
-the grid costs one step; moves after the exit are ignored; a lava cell counts once.
+The components are published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava
+fraction. All are zero unless the route reaches the exit within the budget. Three rules are chosen here: a
+move into a wall or out of the grid costs one step, moves after the exit are ignored, and a lava cell counts
+once.
 
-Prompt: the number of routes, the budget, one token of content and place for each cell that is not plain floor
-(`⟦#07⟧`: wall in row 0, column 7), row by row, and `⟦go⟧`. Completion: routes separated by `⟦sep⟧` and ended
-by `⟦end⟧`; ids 0 to 3 as in `evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so that
-the model knows its position; the paper's language model reads an ASCII map and writes directions
-(`words.py`). A target that is not a neighbour of the current cell makes the whole route unreadable; a
-neighbouring wall is a blocked step.
+A prompt has the number of routes, the budget, one token for each cell that is not plain floor, row by row,
+and `⟦go⟧`. The token of a cell has its content and position: `⟦#07⟧` is a wall in row 0, column 7. A
+completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`; ids 0 to 3 are those of
+`evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so that the model knows its position. A
+target that is not a neighbour of the current cell makes the whole route unreadable, and a neighbouring wall
+is a blocked step. In the paper, a language model reads an ASCII map and writes directions (`words.py`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
 """Maximum tokens of a useful route, its separator or end mark included."""
 BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
-"""Step budgets with a token: paths between opposite corners have even length, and the slack is 7."""
+"""Step budgets that have a token. They are odd: paths between opposite corners are even, and 7 is added."""
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
 _LISTED = generator.KINDS.replace(generator.FLOOR, "")
@@ -63,10 +64,10 @@ _MOVE_BETWEEN = {
 
 
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-    """Return the tokens, about 27, of a prompt for `answers` routes.
+    """Return the token ids (about 27) of a prompt for `answers` routes.
 
-    A `parent` (its moves) is shown as its cells and, unless its rewards are zero, the exit, gold, diamonds
-    and lava on its way. Raises `ConfigError` for more answers than the model writes.
+    `parent` has the moves of an earlier route. Its cells are shown and, unless its rewards are zero, also the
+    exit, gold, diamonds and lava on the route. Raises `ConfigError` for more answers than the model writes.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
@@ -78,26 +79,26 @@ def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int
 
 
 def _shown(maze: Maze, parent: "Walk") -> list[int]:
-    """Return the tokens of a parent: its cells and, if it has rewards, the contents of cells that count."""
+    """Return the tokens that show a parent: its cells and, if a reward is above 0, the items it meets."""
     is_worth = any(walk_rewards(maze, parent))
     met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
     return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
 
 
 def route_ids(cells: Sequence[int]) -> list[int]:
-    """Return the tokens of a route given as the target cells of its moves."""
+    """Return the token ids of a route; `cells` are the target cells of its moves."""
     return [FIRST_CELL_ID + cell for cell in cells]
 
 
 class RouteSlot(NamedTuple):
-    """One answer of a chain: its moves (None if unreadable) and its token range."""
+    """One route of a completion: its moves (None if unreadable), and the range of its tokens."""
 
     moves: str | None
     span: tuple[int, int]
 
 
 def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
-    """Return the moves (U, D, L, R) of a route's tokens; None if they are empty or not a route."""
+    """Return the moves (U, D, L, R) of a route's token ids, or None if the ids are not a route."""
     cell, moves = maze.start, ""
     for token in ids:
         target = token - FIRST_CELL_ID
@@ -111,7 +112,7 @@ def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
 
 
 def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
-    """Return the answers of a completion in order, without the end mark and everything after it."""
+    """Return the routes of a completion in order. Tokens from the end mark on are ignored."""
     return [
         RouteSlot(read_route(maze, completion_ids[start:end]), (start, end))
         for start, end in chain_spans(completion_ids)
@@ -120,14 +121,14 @@ def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
 
 COMPONENTS = ("completion", "gold", "diamond", "lava-avoidance")
 CONFLICT = ("gold", "diamond")
-"""Components of `maze-conflict`: no route of a generated maze has both above zero."""
+"""Components of `maze-conflict`. In a generated maze, no route has both above zero."""
 
 
 class Walk(NamedTuple):
-    """The walk along a route."""
+    """What happens on a route: the moves, the cells visited, and whether the exit is reached."""
 
     moves: str
-    """The moves up to the exit; all moves if it is not reached."""
+    """The moves up to the exit, or all moves if the exit is not reached."""
     visited: tuple[int, ...]
     """Cells in order, the start first; a blocked step repeats the cell."""
     reached_exit: bool
@@ -149,7 +150,7 @@ def walk(maze: Maze, moves: str) -> Walk:
 
 
 def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
-    """Return the 4 components in [0, 1] of a walk, in the order of `COMPONENTS`."""
+    """Return the 4 rewards of a walk, each in [0, 1], in the order of `COMPONENTS`."""
     if not found.reached_exit or len(found.moves) > maze.budget:
         return (0.0,) * len(COMPONENTS)
     met = "".join(maze.grid[cell] for cell in set(found.visited))
@@ -159,10 +160,10 @@ def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class MazeFamily:
-    """The maze of the VPO paper.
+    """The maze tasks of the VPO paper.
 
-    With the components `CONFLICT` the best route of a generated maze has a mean reward of .5; the best two
-    have an expected maximum of .75 under uniform weightings (E_w) and a union of 1.
+    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. The best two
+    routes together have an expected maximum of 0.75 under uniform weightings (E_w), and a union of 1.
     """
 
     model_folder: Path = MAZE_MODEL
@@ -177,7 +178,7 @@ class MazeFamily:
         return [generator.generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt; raises `ConfigError` for a parent if the model was not trained with parents."""
+        """Return the prompt's token ids. Raises `ConfigError` for a parent unless `shows_parents`."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
                 "the bundled maze model was not taught to read a parent; docs/studies.md says how to make one"
@@ -185,9 +186,9 @@ class MazeFamily:
         return prompt_ids(task, answers, parent)
 
     def judge(self, task: Maze, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return the answers, each with its moves up to the exit as key.
+        """Return the judged routes; the key of a route is its moves up to the exit.
 
-        No answer is right in a generated maze, where no route takes both gold and diamonds.
+        In a generated maze no route is right in all components, because none takes both gold and diamonds.
         """
         missing = JudgedAnswer(None, (0.0,) * len(self.components))
         judged = []

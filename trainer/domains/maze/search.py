@@ -1,7 +1,7 @@
 """Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process.
 
 A prompt shows the route that the search chose as parent, with its rewards. There are no joins, because two
-routes cannot be combined, and a search uses its whole budget.
+routes cannot be combined. Every search uses its whole budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_se
 
 
 class _Format:
-    """Allows one parent in a prompt; the domain writes the text of the prompt."""
+    """A prompt format that allows one parent; the domain writes the prompts."""
 
     reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
     ways: ClassVar[Mapping[str, float]] = {}
@@ -102,7 +102,7 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Search mazes with the model's current weights; the same seed gives the same searches."""
+    """Return the results of searching mazes with the model's current weights. The seed determines them."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )
@@ -117,7 +117,7 @@ def search_mazes(
 
 
 def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
-    """Return the number of routes until two of them together are right on every component, or None."""
+    """Return the number of routes until two of them together are right in all components; None if never."""
     right_N_D = np.array([route.rewards for route in routes]) >= 1.0
     for last, right_D in enumerate(right_N_D):
         if (right_N_D[: last + 1] | right_D).all(axis=1).any():

@@ -1,7 +1,7 @@
 """The maze of the VPO paper in words, for any model: the grid as characters, routes as moves.
 
-Prompt and answers as in VPO's release (arXiv 2605.22817): the model thinks briefly and writes each route as
-UP, DOWN, LEFT and RIGHT in a tag of its own. Mazes and rewards are those of `maze`.
+Prompts and answers are those of VPO's release (arXiv 2605.22817): the model thinks briefly, and writes each
+route in a tag of its own, as UP, DOWN, LEFT and RIGHT. Mazes and rewards are the same as in `maze`.
 """
 
 import re
@@ -34,7 +34,7 @@ _EXAMPLES = ("RIGHT DOWN DOWN", "DOWN DOWN RIGHT", "DOWN RIGHT DOWN")
 
 
 def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
-    """Return the domain of the first mazes of a split, the same mazes as in `maze`."""
+    """Return the domain of the first `count` mazes of a split, which are the same mazes as in `maze`."""
     mazes = [generate_maze(f"{split}-0-{number}") for number in range(count)]
 
     def read(text: str, row: Row) -> JudgedAnswer:
@@ -55,7 +55,7 @@ def words_of(maze: Maze, answers: int) -> str:
 
 
 def read_moves(text: str) -> str:
-    """Return the moves of a route in words. Raises `AnswerError` for any other word."""
+    """Return the moves (U, D, L, R) of a route in words. Raises `AnswerError` for an unknown word."""
     words = re.split(r"[\s,]+", text.strip())
     if strange := [word for word in words if word not in _LETTERS]:
         raise AnswerError(f"{strange[0]:.20}: expected UP, DOWN, LEFT and RIGHT alone")

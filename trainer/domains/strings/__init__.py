@@ -1,1 +1,1 @@
-"""Generated string tasks whose examples conflict."""
+"""Generated string tasks that need a program with a branch."""

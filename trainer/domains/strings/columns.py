@@ -1,7 +1,7 @@
 """Realistic columns of text: the inputs of pretraining tasks. No task of a benchmark is used.
 
-A column is a function that returns a new cell per call; its cells share separators, digit counts, constant
-words and optional parts.
+A column is a function that returns a new cell at each call. The cells of a column share separators, digit
+counts, constant words and optional parts.
 """
 
 from collections.abc import Callable
@@ -333,7 +333,7 @@ def _field(rng: Random) -> Cell:
 
 
 def _template(rng: Random) -> Cell:
-    """A made-up format: two to five fields with separators, some constant, some optional."""
+    """Return a column in a made-up format: two to five fields with separators, some constant or optional."""
     fields = [_field(rng) for _ in range(rng.choices((2, 3, 4, 5), (3, 5, 3, 1))[0])]
     same = rng.random() < 0.6
     mark = rng.choice(_SEPARATORS)
@@ -352,7 +352,7 @@ def _template(rng: Random) -> Cell:
 
 
 def _mixed(rng: Random) -> Cell:
-    """Rows of two kinds, as in columns filled in by hand."""
+    """Return a column that mixes two kinds of cells, as in columns filled in by hand."""
     first, second = column(rng, mixed=False), column(rng, mixed=False)
     share = rng.choice((0.3, 0.5, 0.5, 0.7))
     return lambda: first() if rng.random() < share else second()
@@ -381,10 +381,10 @@ _FAMILIES: tuple[tuple[float, Callable[[Random], Cell]], ...] = (
     (4, _padded), (9, _mixed), (6, _tagged), (2.5, _sometimes_empty),
 )  # fmt: skip
 _PLAIN = len(_FAMILIES) - 4
-"""Number of families that are not made of other columns; they come first."""
+"""Number of families that do not build on other columns; they come first in `_FAMILIES`."""
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:
-    """Return a new column; `mixed=False` leaves out columns made of other columns."""
+    """Return a random new column. With `mixed=False`, it does not build on other columns."""
     families = _FAMILIES if mixed else _FAMILIES[:_PLAIN]
     return rng.choices([family for _, family in families], [weight for weight, _ in families])[0](rng)

@@ -1,7 +1,7 @@
-"""Generated string tasks whose examples conflict, as a domain of the study.
+"""The task family `strings`: generated string tasks that need a program with a branch.
 
-The program behind every task has a branch: a program without a branch may be right on some rows, but is wrong
-on others. Answers are judged in the sandbox, as in a search.
+A program without a branch may be right on some rows of a task, but it is wrong on other rows. Answers are
+judged in the sandbox, as in a search.
 """
 
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ from trainer.domains.strings.tasks import StringTask, sample_task
 MIN_ROWS = 4
 HELDOUT_ROWS = 20
 _TOKENS_PER_ANSWER = 56
-"""95 % of the programs with a branch in the pretraining data are shorter."""
+"""Maximum tokens per answer; 95 % of the programs with a branch in the pretraining data are shorter."""
 
 
 class StringFamily:
-    """Tasks of the built-in model's pretraining that need a branch; objective i is row i."""
+    """The pretraining tasks of the built-in model that need a branch. Reward component i is for row i."""
 
     name = "strings"
     components = tuple(f"row {number}" for number in range(1, MAX_ROWS + 1))
@@ -55,7 +55,7 @@ class StringFamily:
         return found
 
     def prompt_ids(self, task: Problem, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt that shows all rows and, if there is one, a parent with its outputs."""
+        """Return the token ids of a prompt that shows all rows and, if given, a parent with its outputs."""
         shown = None if parent is None else self._known[task.version, parent]
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
         request = PromptRequest(answers, kind, shown, rows=tuple(range(len(task.train))))
@@ -63,7 +63,7 @@ class StringFamily:
         return self.encode("".join(message.content for message in messages))
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """Return the tokens of a prompt's text."""
+        """Return the token ids of a prompt's text."""
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return tuple(ids)
 
@@ -72,7 +72,7 @@ class StringFamily:
         return str(self._tokenizer.decode(list(token_ids)))
 
     def judge(self, task: Problem, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` answers; a program that was judged before is not run again."""
+        """Return exactly `answers` judged answers. A program that was judged before is not run again."""
         text = self.decode(completion_ids)
         rollout = Rollout("", "", 0, 0, text, tuple(completion_ids), None, None, Sampling(), "stop", 0.0)
         zeros = JudgedAnswer(None, (0.0,) * len(task.objectives))
@@ -92,7 +92,7 @@ class StringFamily:
 
 
 def as_problem(task: StringTask) -> Problem:
-    """Return a sampled task as a problem by example whose objectives are its rows."""
+    """Return a sampled task as a problem by example, with one objective per row."""
     arguments = len(task.rows[0])
     train = tuple(Example(row, output) for row, output in zip(task.rows, task.outputs, strict=True))
     version = content_id(repr(train))

@@ -1,7 +1,7 @@
-"""Pretraining tasks for the built-in model: sampled programs run on sampled columns.
+"""Pretraining tasks for the built-in model: random programs run on random columns.
 
-Endless and seeded; nothing comes from a benchmark. These programs are sampled from
-our own grammar, so they run in this process; programs written by a model never do.
+Any number of tasks can be drawn, a seed determines them, and nothing comes from a benchmark. The programs are
+sampled from our own grammar, so they may run in this process. Programs written by a model never run here.
 """
 
 import re
@@ -18,21 +18,21 @@ from evovpo.builtin.strings.sampler import Sampler
 from trainer.domains.strings.columns import Cell, column
 
 MAX_OUTPUT = 70
-"""Maximum length of an output of a task, in characters."""
+"""Maximum length of a task's output, in characters."""
 _NAMES: dict[str, object] = {"re": re, "__builtins__": {"len": len, "str": str, "int": int}}
 _SIGNATURE = ", ".join(f"{name}=''" for name in ARGUMENTS)
 _FAILURES = (IndexError, ValueError, TypeError, re.error)
 
 
 class StringTask(NamedTuple):
-    """N rows of arguments, the program's outputs for them, and the program."""
+    """A task: rows of arguments, the program's output for each row, and the program."""
 
     rows: list[tuple[str, ...]]
     outputs: list[str]
     tree: Tree
     text: str
     heldout: Sequence[tuple[tuple[str, ...], str]] = ()
-    """More rows of the same columns, with outputs."""
+    """More rows of the same columns, each with its output."""
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
@@ -58,7 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True if the outputs make a useful task: strings, mostly not empty, not the input, rarely constant."""
+    """True for useful outputs: strings, mostly not empty, not all copies of the input, rarely constant."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -71,9 +71,9 @@ def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None
 
 
 def sample_task(rng: Random, heldout: int = 0) -> StringTask:
-    """Return a task of two to seven rows whose program is in its shortest form.
+    """Return a random task of two to seven rows, with its program in the shortest form.
 
-    `heldout` adds up to that many held-out rows and changes nothing else.
+    The task also has up to `heldout` held-out rows. They do not change the rest of the task.
     """
     while True:
         arguments = rng.choices((1, 2, 3, 4), (70, 22, 6, 2))[0]
@@ -104,7 +104,7 @@ def sample_task(rng: Random, heldout: int = 0) -> StringTask:
 def _more_rows(
     rng: Random, cells: Sequence[Cell], count: int, rows: Sequence[tuple[str, ...]], text: str
 ) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """Return other rows on which the program runs, with its outputs; `rng` is unchanged."""
+    """Return up to `count` new rows on which the program runs, with its outputs. `rng` is unchanged."""
     state = rng.getstate()
     drawn = {tuple(cell() for cell in cells): None for _ in range(count)}
     rng.setstate(state)
@@ -114,7 +114,7 @@ def _more_rows(
 
 
 def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...]:
-    """Return variants of the true program: right on all rows, right on some, and others that run."""
+    """Return variants of the true program in three lists: right on all rows, on some rows, or on none."""
     sampler = Sampler(rng, task.rows)
     found: tuple[list[str], ...] = ([], [], [])
     same, partial, other = found
@@ -139,7 +139,7 @@ def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...
 
 
 def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers: int) -> list[str]:
-    """Return `answers` different programs: the true one, mostly first, and plausible attempts."""
+    """Return up to `answers` different programs: the true program, mostly first, and variants of it."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]
     while len(others) < answers - 1:

@@ -1,7 +1,7 @@
-"""Reads answers from numbered tags of a completion, and compares texts.
+"""Reads answers from the tags of a completion, and compares texts.
 
-A tag must occur once, be closed, and contain no tags but those of its own parts. Anything else makes the
-answer unreadable: it gets zeros and a reason.
+A tag must occur once, be closed, and contain no tags except those of its own parts. Otherwise the answer is
+unreadable: it gets zeros and a reason.
 """
 
 import re
@@ -41,7 +41,7 @@ def asked(form: str, answers: int) -> str:
 def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
     """Return the content of the only `<tag>...</tag>` of a text.
 
-    Raises `AnswerError` if the tag is missing, open or repeated, or the content matches `foreign`.
+    Raises `AnswerError` if the tag is missing, not closed or repeated, or if its content matches `foreign`.
     """
     opening, closing = f"<{tag}>", f"</{tag}>"
     _, opened, rest = text.partition(opening)
@@ -58,12 +58,12 @@ def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
 
 
 def response(text: str, number: int, answers: int) -> str:
-    """Return the text of answer `number`, from 1; raises `AnswerError`."""
+    """Return the text of answer `number`, counted from 1. Raises `AnswerError` if it is unreadable."""
     return text if answers == 1 else tagged(text, f"response_{number}", _WRAPPERS)
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer identified by its rewards alone, as in VPO's release (`ryanboldi/vpo`)."""
+    """Return an answer whose key is its reward vector, as in VPO's release (`ryanboldi/vpo`)."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 
@@ -81,9 +81,10 @@ def text_domain(
 ) -> Domain:
     """Return a domain whose answers are judged one by one.
 
-    `part` extracts the text of an answer, and `read` judges it; both raise `AnswerError` for an unreadable
-    answer, which gets zeros: as many as the row's `size`, else one per component. Reasoning in `<think>` is
-    removed unless judged. `max_tokens` has the limits for one answer and for several; `threads` work at once.
+    `part` extracts the text of an answer, and `read` judges this text. Both raise `AnswerError` for an
+    unreadable answer, which gets `row["size"]` zeros (by default one per component). Reasoning in `<think>`
+    is removed unless `has_reasoning` is set. `max_tokens` has the limits for one and for several answers per
+    completion.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:
@@ -106,13 +107,13 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text in lower case without punctuation, `articles` and repeated blanks, as in SQuAD."""
+    """Return a text normalised as in SQuAD: lower case, no punctuation, articles or repeated blanks."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 
 
 def multiset_f1(found: Iterable[str], wanted: Iterable[str]) -> float:
-    """Return the F1 of two multisets; two empty ones agree."""
+    """Return the F1 score of two multisets; it is 1 if both are empty."""
     ours, theirs = Counter(iter(found)), Counter(iter(wanted))
     shared, size = (ours & theirs).total(), ours.total() + theirs.total()
     return 2 * shared / size if size else 1.0

@@ -1,8 +1,8 @@
 """Converts rows of DeepCoder (`agentica-org/DeepCoder-Preview-Dataset`) to rows of LiveCodeBench.
 
-Columns: `problem`; `tests`, JSON of one of three kinds: `{"inputs", "outputs", "fn_name"}` (TACO), a list of
-`{"type", "input", "output", "fn_name"}` (PrimeIntellect), or LiveCodeBench's own list with `testtype`;
-optionally `starter_code` and `metadata`. An expected result wrapped in a list of one is unwrapped.
+The columns are `problem` and `tests`, and optionally `starter_code` and `metadata`. `tests` is JSON in one of
+three formats: `{"inputs", "outputs", "fn_name"}` (TACO), a list of `{"type", "input", "output", "fn_name"}`
+(PrimeIntellect), or LiveCodeBench's list with `testtype`. An expected result in a list of one is unwrapped.
 """
 
 import json
@@ -19,7 +19,7 @@ def is_deepcoder(row: Mapping[str, Any]) -> bool:
 
 
 def as_livecodebench(row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a row with LiveCodeBench's fields; raises `ProblemError` for tests of an unknown kind."""
+    """Return a row with LiveCodeBench's fields. Raises `ProblemError` if its tests have an unknown format."""
     try:
         tests = json.loads(row["tests"]) if isinstance(row["tests"], str) else row["tests"]
         if isinstance(tests, dict):

@@ -1,8 +1,8 @@
-"""EUREQA: a narrative hides a chain of entities, to be found from the one entity that it names.
+"""EUREQA: find the hidden entities of a narrative from the one entity that it names.
 
-Reward as in VPO (arXiv 2605.22817): for each of the entities A to E, whether its normalised name is exact.
-Columns read from `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question`, the lines of the
-narrative, and the first five of `entity_masks` and `entities`.
+The rewards are VPO's (arXiv 2605.22817): for each of the entities A to E, 1 if its normalised name is exact,
+else 0. Columns read from `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question` (the lines
+of the narrative), and the first five of `entity_masks` and of `entities`.
 """
 
 from pathlib import Path
@@ -54,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """True if a name is the entity's; a name that normalises to nothing (`The_The`) must match exactly."""
+    """True if both normalised names are equal. If nothing is left (`The_The`), the names must be equal."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

@@ -1,12 +1,14 @@
-"""LiveCodeBench (arXiv 2403.07974): programs, run in the sandbox on the tests of their task.
+"""LiveCodeBench (arXiv 2403.07974): programs that run in the sandbox on the tests of their task.
 
-Reward as in VPO (arXiv 2605.22817): one component per test; more than 16 tests are distributed over 16
-components, each the share of its tests that pass. Files are LiveCodeBench's, as `evovpo import-tasks
-livecodebench` reads them, or DeepCoder's (`trainer/domains/text/deepcoder.py`); for a task on standard input
-the prompt asks for a function from one text to another. Programs are equal if their syntax trees are.
+The rewards are VPO's (arXiv 2605.22817), with one component per test. More than 16 tests are distributed over
+16 components, and each component is the share of its tests that pass. Files have the format of LiveCodeBench,
+as `evovpo import-tasks livecodebench` reads it, or of DeepCoder (`trainer/domains/text/deepcoder.py`). For a
+task on standard input, the prompt asks for a function from text to text. Programs with equal syntax trees
+count as equal.
 
-Tests run in sequence in one process. A test that ends the process (too slow, out of memory) fails, and the
-tests after it run in a new process; at most three processes, with 10 seconds and 6 CPU seconds in all.
+The tests of a program run in sequence in one process. A test that ends the process (too slow, out of memory)
+fails, and the next tests run in a new process. A program gets at most three processes, with 10 seconds and 6
+CPU seconds in all.
 """
 
 import ast
@@ -39,7 +41,7 @@ MAX_TOKENS = (2048, 3072)
 COMPONENTS = tuple(f"tests-{hand}" for hand in range(1, MOST_COMPONENTS + 1))
 _REST = Limits(wall_seconds=1.0, cpu_seconds=1)
 LIMITS = (Limits(wall_seconds=8.0, cpu_seconds=4), _REST, _REST)
-"""Limits of the processes of one program, in order."""
+"""Limits of the first, second and third process of a program."""
 _ONE = "Write it in one fenced python block."
 _SEVERAL = (
     "Write {} whole programs, each with a different approach and in a fenced python block of its own, and a "
@@ -108,7 +110,7 @@ def _tasks(file: Path) -> Iterator[ImportedTask]:
 
 
 def _block(text: str, number: int, answers: int) -> str:
-    """Return the code of the python block `number`, from 1; raises `AnswerError`."""
+    """Return the code of python block `number`, counted from 1. Raises `AnswerError` if there is none."""
     found = [block for block in blocks(text) if block.language in ("python", "python3", "py", "")]
     if len(found) < number or not found[number - 1].is_closed:
         raise AnswerError(f"it has no closed python block number {number}")

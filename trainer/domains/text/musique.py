@@ -1,10 +1,10 @@
 """MuSiQue (arXiv 2108.00573): questions of 2 to 4 hops, answered from 20 paragraphs.
 
-Reward as in VPO (arXiv 2605.22817): for each hop, whether its paragraph is cited, and the word F1 of the
-answer, the best over its aliases. Only the first four different citations count; missing hops count 1;
-without an answer all components are 0. Fields read from `musique_ans_v1.0_*.jsonl`: `question`, `paragraphs`
-(`idx`, `title`, `paragraph_text`), `question_decomposition` (`paragraph_support_idx`), `answer` and
-`answer_aliases`.
+The rewards are VPO's (arXiv 2605.22817). For each hop, a component says whether the hop's paragraph is cited.
+The last component is the word F1 of the answer with the gold answer or its best-matching alias. Only the
+first four different citations count, and hops that a question does not have count 1. Without an answer, all
+components are 0. The fields read from `musique_ans_v1.0_*.jsonl` are `question`, `paragraphs` (`idx`,
+`title`, `paragraph_text`), `question_decomposition` (`paragraph_support_idx`), `answer` and `answer_aliases`.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ MAX_TOKENS = (512, 1024)
 _HOPS = 4
 COMPONENTS = (*(f"hop-{hop}" for hop in range(1, _HOPS + 1)), "answer-f1")
 SCALAR = (1.0, 1.0, 1.0, 1.0, 3.0)
-"""Weights of the scalar reward of VPO's authors: (sum of the hops + 3 F1) / 7."""
+"""Component weights of the scalar reward, as VPO's authors use it: (sum of the hops + 3 F1) / 7."""
 _FORM = (
     "<support>indices of the paragraphs that support it, separated by commas</support>\n"
     "<answer>the answer, in as few words as possible</answer>"
@@ -77,7 +77,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 def question_rewards(
     cited: Sequence[int], answer: str, support: Sequence[int], golds: Sequence[str]
 ) -> Rewards:
-    """Return the 5 components; `support` is the paragraph of each hop, `golds` the answer and its aliases."""
+    """Return the 5 rewards. `support` has the paragraph of each hop, `golds` the answer and its aliases."""
     counted = list(dict.fromkeys(cited))[:_HOPS]
     hops = [float(paragraph in counted) for paragraph in support[:_HOPS]]
     missing = [1.0] * (_HOPS - len(hops))

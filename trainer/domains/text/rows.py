@@ -1,4 +1,4 @@
-"""Reads and checks rows: JSON Lines or one JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
+"""Reads rows of data and checks them: JSON Lines, a JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
 
 import hashlib
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Return the rows of one or several files (`files_of`) as records of one kind.
+    """Return the rows of one or several files (see `files_of`) as records of the type `kind`.
 
-    Raises `ProblemError` if there are no rows, or with the name of an invalid row and field.
+    Raises `ProblemError` if there are no rows, or if a field of a row is invalid.
     """
     files = files_of(path)
     if len(files) > 1:
@@ -42,7 +42,7 @@ def files_of(data: str | Path | None) -> list[Path]:
 
 
 def check_digest(data: str | Path | None, sha256: str) -> None:
-    """Raise `ProblemError` unless the concatenated files have this SHA-256; an empty `sha256` fits any."""
+    """Raise `ProblemError` unless the concatenated files have this SHA-256. An empty `sha256` always fits."""
     if not sha256:
         return
     digest = hashlib.sha256()

@@ -1,15 +1,16 @@
 """ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
 
-Reward as in VPO (arXiv 2605.22817, its release `ryanboldi/vpo`): *format*, a `<think>` part and tool calls
-exactly if the gold answer has some; *tool-name*, the F1 of the multisets of names; *arg-key* and *arg-value*,
-over calls paired by name and then by shared keys, the F1 of their keys and the mean agreement of the values
-of the gold keys, where an unpaired call counts 0.
+The rewards are VPO's (arXiv 2605.22817, as in its release `ryanboldi/vpo`). *format* is 1 if the answer has a
+`<think>` part, and calls tools exactly if the gold answer calls tools. *tool-name* is the F1 of the multisets
+of tool names. For *arg-key* and *arg-value*, calls are paired with gold calls by name, then by shared keys.
+*arg-key* is the mean F1 of the keys of a pair. *arg-value* is the mean agreement of the values of the gold
+keys. An unpaired call counts 0.
 
-Departures: an answer with neither `<tool_call>` nor `<response>`, or with a call that is not a JSON object
-with name and parameters, is unreadable as a whole; true and false agree only with themselves; a `<think>`
-part written by the chat template before the answer does not count.
+Departures: an answer is unreadable if it has neither `<tool_call>` nor `<response>`, or if a call is not a
+JSON object with name and parameters. True and false agree only with themselves. A `<think>` part does not
+count if the chat template wrote it before the answer.
 
-Columns read from `rlla_4k` (Parquet or JSON): `prompt`, chat messages, and `reward_model.ground_truth`.
+Columns read from `rlla_4k` (Parquet or JSON): `prompt` (chat messages) and `reward_model.ground_truth`.
 """
 
 import json
@@ -50,7 +51,7 @@ class _Task(BaseModel):
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a ToolRL file; raises `ProblemError` for an unreadable gold answer."""
+    """Return the domain of a ToolRL file. Raises `ProblemError` if a gold answer is unreadable."""
     prompts = []
     for number, row in enumerate(read_rows(data, _Task), 1):
         gold = row.reward_model.ground_truth
@@ -71,7 +72,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return (has a `<think>` part, calls) of an answer; raises `AnswerError` if ambiguous."""
+    """Return whether an answer has a `<think>` part, and its calls. Raises `AnswerError` if unreadable."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
@@ -79,7 +80,6 @@ def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
 
 
 def _calls(text: str) -> list[ToolCall]:
-    """Return calls written as a JSON list or as consecutive JSON objects."""
     decoder, values, rest = json.JSONDecoder(), [], text
     try:
         while rest := rest.lstrip(" \t\r\n,"):
@@ -98,7 +98,7 @@ def _calls(text: str) -> list[ToolCall]:
 
 
 def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards:
-    """Return the rewards of an answer's calls compared with the gold ones: names, keys, values."""
+    """Return *tool-name*, *arg-key* and *arg-value* for an answer's calls, compared with the gold calls."""
     if not found and not gold:
         return (1.0, 1.0, 1.0)
     names = multiset_f1(*([normalised(one.name, False) for one in calls] for calls in (found, gold)))
@@ -112,7 +112,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Pair each gold call, in order, with the most similar unpaired call; then add calls left over."""
+    """Pair each gold call in order with the most similar remaining call; calls left over get None."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))
@@ -129,8 +129,10 @@ def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
 
 
 def agreement(found: Any, gold: Any) -> float:
-    """Return the agreement of a value with the gold one, in [0, 1]: the F1 of the words of texts, of the
-    elements of lists or of the keys of dictionaries; else equality."""
+    """Return the agreement of a value with the gold value, in [0, 1].
+
+    For texts, lists and dictionaries, it is the F1 of words, elements or keys. Other values must be equal.
+    """
     if isinstance(found, bool) or isinstance(gold, bool):
         return float(found is gold)
     if isinstance(gold, int | float):

@@ -1,7 +1,7 @@
 """A domain of your own: a Python file with `COMPONENTS` and `reward_vectors`, and a file of prompts.
 
-`reward_vectors(completions, **columns)` gets texts, and every column of the rows by name, including `prompt`.
-It returns for each completion an array [m, D] in [0, 1], or None for a fault outside the completion.
+`reward_vectors(completions, **columns)` gets the texts of completions and, by name, every column of their
+rows, including `prompt`. For each completion it returns an array [m, D] in [0, 1], or None if judging failed.
 Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
 """
 
@@ -27,10 +27,10 @@ class _OwnPrompt(BaseModel, extra="allow"):
 
 
 def open_yours(file: Path, data: Path, answers: int) -> Domain:
-    """Return a domain from a Python file and a file of rows with `prompt`.
+    """Return a domain from a Python file and a file of rows with the column `prompt`.
 
-    `MAX_TOKENS` is 1,024 unless the file sets it. Raises `ConfigError` for an invalid Python file, and
-    `ProblemError` for rows with different columns.
+    `MAX_TOKENS` is 1,024 unless the Python file sets it. Raises `ConfigError` if the Python file is invalid,
+    and `ProblemError` if rows have different columns.
     """
     rows = [dict(row) for row in read_rows(data, _OwnPrompt)]
     for number, row in enumerate(rows, 1):

@@ -7,21 +7,21 @@ LARGE = [2.0, 10.0, 300.0, 7000.0]
 
 
 def cases():
-    """Argument lists: one call of the program for each."""
+    """Return lists of arguments; the program is called once with each list."""
     return [[x] for x in SMALL + LARGE]
 
 
 def closeness(output, x):
-    """From 1.0 (exact) towards 0.0. An output may be any JSON value, so check its type first."""
+    """Return 1.0 for an exact output, else less. An output can be any JSON value, so check its type."""
     if isinstance(output, bool) or not isinstance(output, (int, float)):
         return 0.0
     return 1.0 / (1.0 + abs(output - math.sqrt(x)) / math.sqrt(x))
 
 
 def score(outputs):
-    """One reward in [0, 1] for each objective of problem.toml; higher is better.
+    """Return a reward from 0 to 1 for each objective in problem.toml; higher is better.
 
-    Or return a pair (rewards, text): the text is shown to a model that improves the program.
+    You can also return a pair (rewards, text). The text is shown to the model that improves the program.
     """
     values = [closeness(output, x) for output, x in zip(outputs, SMALL + LARGE)]
     return {
