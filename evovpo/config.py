@@ -1,5 +1,6 @@
 """The configuration of a run: a typed, validated tree, stored with each run."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args
@@ -25,7 +26,7 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 STRATEGIES: tuple[str, ...] = get_args(StrategyName)
 
 
-_BY_WAYS = "the search learns which way to ask pays; search.ways sets their shares at first"
+_BY_WAYS = "the search learns which kinds of prompts pay; search.ways sets fixed shares"
 _CONSTANT = "its value is fixed; leave it out"
 _NO_GAIN = "no measurement showed a gain; leave it out"
 
@@ -38,6 +39,7 @@ class SearchConfig(Section):
         **dict.fromkeys(("inspirations", "top_programs", "diverse_programs"), _BY_WAYS),
         **dict.fromkeys(("selection", "restart_after"), _BY_WAYS),
         **dict.fromkeys(("join_proposals", "join_share", "lone_row_joins_after", "exploration"), _CONSTANT),
+        "learns_ways": "search.ways sets fixed shares; without it they are learned",
         "migrants": "search.migration_rate is a share of an island's programs",
         "beam": "search.strategy has islands, iid and best-of-n",
         **dict.fromkeys(("goals", "notes_interval"), _NO_GAIN),
@@ -48,9 +50,7 @@ class SearchConfig(Section):
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Initial shares of the kinds of prompts, such as {climb=0.8, fresh=0.2}; empty uses the defaults."""
-    learns_ways: bool = True
-    """Prefer kinds of prompts that recently improved programs; off keeps the shares, for comparisons."""
+    """Fixed shares of the kinds of prompts, such as {climb=0.8, fresh=0.2}; empty: learned during a run."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
@@ -134,6 +134,11 @@ class ProposerConfig(Section):
 class ModelConfig(Section):
     """A model behind a server: address, sampling and price."""
 
+    gone: ClassVar[Mapping[str, str]] = {
+        "top_p": "write extra = {top_p = 0.9}",
+        **dict.fromkeys(("price_in", "price_out"), "write price = [PROMPT, COMPLETION]"),
+    }
+
     @classmethod
     def section(cls) -> str:
         """Return `models`, the name of the list of models."""
@@ -151,31 +156,22 @@ class ModelConfig(Section):
     """Sampling temperature; None for sampling.temperature."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None for sampling.max_tokens."""
-    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Nucleus sampling; replies sampled below 1 cannot be trained on."""
-    price_in: NotNegative = 0.0
-    """Price of a million prompt tokens, in any currency."""
-    price_out: NotNegative = 0.0
-    """Price of a million completion tokens, in the same currency."""
+    price: tuple[NotNegative, NotNegative] | None = None
+    """Prices of a million prompt and completion tokens; None: in dollars from genai-prices, if installed."""
     system: str | None = None
     """System message that replaces the prompt's."""
     extra: dict[str, Any] = Field(default={})
-    """Additional request fields as a JSON object, for example {"reasoning_effort": "low"}."""
+    """Additional request fields, for example {reasoning_effort = "low"}; {top_p = 0.9} rules out training."""
 
     def check(self) -> None:
         if not self.name:
             raise ConfigError("models.name is empty; expected the name under which the server offers a model")
 
-    @property
-    def has_price(self) -> bool:
-        """True if requests to this model cost money."""
-        return self.price_in > 0 or self.price_out > 0
-
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
         """Return the cost of a request, or None without a price or token counts."""
-        if not self.has_price or prompt_tokens is None or completion_tokens is None:
+        if self.price is None or prompt_tokens is None or completion_tokens is None:
             return None
-        return (prompt_tokens * self.price_in + completion_tokens * self.price_out) / 1e6
+        return (prompt_tokens * self.price[0] + completion_tokens * self.price[1]) / 1e6
 
 
 class BudgetConfig(Section):
@@ -279,14 +275,13 @@ class RunConfig(Section):
     """Seed and origin of a run."""
 
     gone: ClassVar[Mapping[str, str]] = {
-        "archipelago": "a search is one process: raise search.in_flight and sandbox.workers for more speed"
+        "archipelago": "a search is one process: raise search.in_flight and sandbox.workers for more speed",
+        "programs": "name them after the run in run.origin",
     }
     seed: Count = 0
     """Random seed; change it for an independent repetition."""
-    origin: str | None = None
-    """Run whose best programs are used as additional starting programs (--from)."""
-    programs: tuple[str, ...] = ()
-    """Ids of the programs taken from `origin`; set when the run starts."""
+    origin: tuple[str, ...] = ()
+    """Run that gives more starting programs (--from), and their ids; without ids its best programs."""
 
 
 class Config(Tree):
@@ -311,8 +306,16 @@ class Config(Tree):
             part = data.get(section) if isinstance(data, dict) else None
             if isinstance(part, dict) and part.get(key) == value:
                 part[key] = today
-        if isinstance(data, dict) and data.get("evaluator", {}).get("cascade") is False:
-            data["evaluator"]["thresholds"] = []
+        if isinstance(data, dict):
+            evaluator, run = data.get("evaluator", {}), data.get("run", {})
+            if evaluator.get("cascade") is False:
+                evaluator["thresholds"] = []
+            origin, ids, judges = run.get("origin"), run.get("programs") or (), evaluator.get("judges")
+            if "programs" in run:
+                run["origin"] = [origin, *(ids.split(",") if isinstance(ids, str) else ids)] if origin else []
+            judging = judges.get("models", ()) if isinstance(judges, dict) else ()
+            for model in (*data.get("models", ()), *judging):
+                _update_model(model)
         return super().of_today(data)
 
     def check(self) -> None:
@@ -328,8 +331,13 @@ class Config(Tree):
                 f"proposer.model is {self.proposer.model!r} and there are [[models]] ({', '.join(names)}); "
                 "give one of the two"
             )
-        if self.budget.money and not any(model.has_price for model in self.models):
-            raise ConfigError(
-                f"budget.money is {self.budget.money:g} and no model has a price; set price_in and price_out "
-                "in [[models]]"
-            )
+
+
+def _update_model(model: dict[str, Any]) -> None:
+    """Replace the keys of an older version in the stored table of a model."""
+    top_p, prices = model.pop("top_p", 1.0), [model.pop(key, 0.0) for key in ("price_in", "price_out")]
+    if top_p != 1.0:
+        extra = model.get("extra") or {}
+        model["extra"] = {**(json.loads(extra) if isinstance(extra, str) else extra), "top_p": top_p}
+    if any(prices):
+        model["price"] = prices

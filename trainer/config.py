@@ -68,14 +68,15 @@ class DataConfig(Section):
 class ImitateConfig(Section):
     """Imitation of the best programs of the searches."""
 
-    gone: ClassVar[Mapping[str, str]] = {"replay": "it is 0.5; leave it out"}
+    gone: ClassVar[Mapping[str, str]] = {
+        "replay": "it is 0.5; leave it out",
+        "targets_per_step": "it is 16; leave it out",
+    }
 
     share: Annotated[int, Field(ge=0, le=1)] = 0
     """0: learn from rewards; 1: imitate, starting from version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
     """Mean number of times each target is shown."""
-    targets_per_step: Annotated[int, Field(ge=1, le=10_000)] = 16
-    """Targets per step; raise it for fewer, steadier steps."""
 
 
 class ProbeConfig(Section):

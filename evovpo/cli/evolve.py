@@ -130,7 +130,7 @@ def evolve(
         "proposer.model": model,
         "proposer.base_url": base_url,
         "evaluator.initial_program": initial_program,
-        "run.origin": origin,
+        "run.origin": None if origin is None else [origin],
         "search.target": target,
     }
     changes = settings(overrides, given)
@@ -153,7 +153,7 @@ def evolve(
             if Path(origin).is_dir():
                 from evovpo.integrations.import_checkpoint import bring_in
 
-                run = {"origin": bring_in(store, Path(origin)).run}
+                run = {"origin": [bring_in(store, Path(origin)).run]}
                 request = replace(request, config=request.config.changed(run=run))
             request, note = with_origin(request, store)
             say(f"note: {note}", stderr=True)

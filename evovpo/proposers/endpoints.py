@@ -109,8 +109,6 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
         "temperature": form.sampling.temperature,
         shape.limit_name: min(form.sampling.max_tokens, shape.most_tokens),
     }
-    if model.top_p != 1.0:
-        body["top_p"] = model.top_p
     if form.endpoint == CHAT:
         body["messages"] = [{"role": one.role, "content": one.content} for one in form.messages]
         body |= {"logprobs": True, "top_logprobs": form.top}

@@ -18,13 +18,14 @@ from functools import partial
 from pathlib import Path
 
 from evovpo.config import BudgetConfig, ModelConfig, ProposerConfig
-from evovpo.errors import PolicyError, ServerError
+from evovpo.errors import ConfigError, PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
 from evovpo.proposers.fetch import check_model
 from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
 from evovpo.proposers.policy_folders import is_adapter, read_warm_up, served_name
 from evovpo.proposers.policy_server import load_and_compare
+from evovpo.proposers.prices import with_price
 from evovpo.proposers.retrying_client import Client
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
 
@@ -56,7 +57,13 @@ class OpenAIProposer:
         spent_before: Callable[[str], Spending] = lambda run_id: Spending(),
         said: set[str] | None = None,
     ) -> None:
-        self._models = tuple(models) or (ModelConfig(name=settings.model or ""),)
+        named = tuple(models) or (ModelConfig(name=settings.model or ""),)
+        self._models = tuple(with_price(one, one.base_url or settings.base_url or "") for one in named)
+        if budget.money and not any(one.price for one in self._models):
+            raise ConfigError(
+                f"budget.money is {budget.money:g} and no model has a price; set models.price, or install "
+                "genai-prices if the provider is a public one"
+            )
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(
                 f"policy versions are of one model, and there are {len(self._models)}; set "

@@ -117,7 +117,7 @@ class Client:
             self._temperatures.add(temperature)
             with contextlib.suppress(RefusedError):  # the server has just answered a request
                 await self._check_temperature(form, ticket)
-        is_plain = self.model.top_p == 1.0 and not self.model.extra.keys() & PLAIN_SOFTMAX.keys()
+        is_plain = not self.model.extra.keys() & PLAIN_SOFTMAX.keys()
         if not is_plain:
             self._say_once(
                 f"samples {self.model.name} with top_p or other settings that leave tokens out; the search "

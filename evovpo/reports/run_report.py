@@ -142,10 +142,10 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     run = view.run
     outcome = view.outcome(0.0)
     head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
-    origin = Config.from_json(run.config_json).run
-    if origin.origin:
-        begun = counted(len(origin.programs), "program")
-        head.append(f"\nadditional starting programs from run {origin.origin}: {begun}")
+    origin = Config.from_json(run.config_json).run.origin
+    if origin:
+        begun = counted(len(origin) - 1, "program")
+        head.append(f"\nadditional starting programs from run {origin[0]}: {begun}")
     for part, later in pairwise(view.parts):
         before, now = (Config.from_json(one.config_json) for one in (part, later))
         changes = before.differences(now).items()
@@ -208,7 +208,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
         "problem": view.problem.id,
         "seed": view.run.seed,
         "budget": view.run.evaluations,
-        "origin": Config.from_json(view.run.config_json).run.origin,
+        "origin": next(iter(Config.from_json(view.run.config_json).run.origin), None),
         "parts": [part.asks_before for part in view.parts],
         "ways": {
             way: {"programs": asked, "new_bests": rose} for way, (asked, rose) in view.summary.by_way.items()

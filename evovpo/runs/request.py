@@ -100,7 +100,7 @@ def _stored_problems(path: Path, config: Config) -> list[Problem]:
 
 FIXED = {
     **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
-    "search": ("strategy", "islands", "elites", "attempts", "ways", "learns_ways"),
+    "search": ("strategy", "islands", "elites", "attempts", "ways"),
 }
 """Settings that cannot change within a run."""
 ORIGINALS = 8
@@ -143,8 +143,8 @@ def next_part(
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
-    """Return the problem with the programs of the setting `run.programs` as further starting programs."""
-    return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.programs)))
+    """Return the problem with the programs named in `run.origin` as further starting programs."""
+    return replace(problem, seeds=(*problem.seeds, *map(store.program, config.run.origin[1:])))
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
@@ -153,7 +153,7 @@ def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
     The programs are evaluated on the problem of the request. Raises `ProblemError` if all of them fail.
     """
     problem, config = request.problem, request.config
-    origin = find_run(store, config.run.origin or "")
+    origin = find_run(store, config.run.origin[0])
     scores = stored_run(store, origin).scores
     scored = {one.program_id: one.combined for one in scores if one.combined is not None}
     ranked = store.vectors([origin])
@@ -177,11 +177,11 @@ def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
     if not fitting:
         none = f"none of the {len(wanted)} best programs of run {origin} can be used for {problem.id}{said}"
         raise ProblemError(
-            f"--from {config.run.origin}: {none if wanted else f'no program of run {origin} has a reward'}; "
+            f"--from {origin}: {none if wanted else f'no program of run {origin} has a reward'}; "
             "give a run whose programs this problem can judge"
         )
     own = {seed.id for seed in problem.seeds}
-    programs = tuple(program_id for program_id in fitting if program_id not in own)
-    config = config.changed(run={"origin": origin, "programs": programs})
+    programs = (program_id for program_id in fitting if program_id not in own)
+    config = config.changed(run={"origin": (origin, *programs)})
     text = f"starts from {len(fitting)} of the {len(wanted)} best programs of run {origin}{said}"
     return replace(request, config=config, judged=tuple(known.values())), text

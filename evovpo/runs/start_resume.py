@@ -41,7 +41,7 @@ def start(
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
     """Start a new run and return its outcome; `proposer` replaces the configured proposer."""
-    if request.config.run.origin and not request.config.run.programs:
+    if len(request.config.run.origin) == 1:
         request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
     request = replace(request, config=config)

@@ -162,13 +162,22 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of a run, given its id, a unique prefix of it, or `latest`."""
-    if name != "latest":
+    """Return the id of a run, given `latest`, its id or a unique prefix of it, or the prefix of a problem.
+
+    Of several runs of such problems, the one started last is returned. Raises `StoreError` if there is none.
+    """
+    if name == "latest":
+        newest = store.newest_run()
+        if newest is None:
+            raise StoreError(f"{store.name} holds no run yet; start one with `evovpo evolve PROBLEM`")
+        return newest
+    try:
         return store.run(name).id
-    newest = store.newest_run()
-    if newest is None:
-        raise StoreError(f"{store.name} holds no run yet; start one with `evovpo evolve PROBLEM`")
-    return newest
+    except StoreError:
+        newest = store.newest_run(name)
+        if newest is None:
+            raise
+        return newest
 
 
 def read_run(store: Store, run_id: str) -> RunView:

@@ -47,7 +47,7 @@ HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Environment variable for tests that hides bubblewrap."""
 ROOT_CAPABILITIES = tuple(
     f"CAP_{name}"
-    for name in ("SETUID", "SETGID", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE")
+    for name in ["SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE"]
 )
 """Capabilities that root keeps in the namespaces: to become another user, to kill and measure that user's
 processes, and to remove that user's files."""

@@ -87,7 +87,7 @@ class Islands(Strategy):
     def __post_init__(self) -> None:
         self._asks = 0
         least = {"explore": LEAST_OF_AXES} if self.standing.problem.features else {}
-        self.shares = Shares(first_shares(self.standing), self.standing.config.learns_ways, least)
+        self.shares = Shares(first_shares(self.standing), not self.standing.config.ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the plan of the next prompt; if a migration is due, it happens first."""

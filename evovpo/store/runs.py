@@ -114,7 +114,8 @@ class Runs(Database):
         rows = [candidate for candidate in found if candidate.id.startswith(run_id)]
         if not rows:
             raise StoreError(
-                f"{self.name} holds no run whose id is or begins with {run_id!r}; `evovpo runs` lists them"
+                f"{self.name} holds no run whose id or problem is or begins with {run_id!r}; `evovpo runs` "
+                "lists them"
             )
         if len(rows) > 1:
             several = ", ".join(sorted(candidate.id for candidate in rows)[:5])
@@ -127,10 +128,11 @@ class Runs(Database):
         return [run_of(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading
-    def newest_run(self, connection: Connection) -> str | None:
-        """Return the id of the run started last, or None without runs."""
-        of_run = select(run_events.c.run_id).group_by(run_events.c.run_id)
-        return connection.scalar(of_run.order_by(func.min(run_events.c.number).desc()).limit(1))
+    def newest_run(self, connection: Connection, problem: str = "") -> str | None:
+        """Return the id of the last started run of a problem whose id begins with `problem`, or None."""
+        of_run = select(run_events.c.run_id).join(runs).group_by(run_events.c.run_id)
+        of_problem = of_run.where(runs.c.problem_id.startswith(problem, autoescape=True))
+        return connection.scalar(of_problem.order_by(func.min(run_events.c.number).desc()).limit(1))
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:

@@ -160,7 +160,7 @@ class _NoFormat:
 
 def evovpo(is_vector: bool, way: str = "", **settings: Any) -> Searcher:
     """Return evovpo's search under these settings, on the components or on their mean."""
-    ways = {"ways": {way: 1.0}, "learns_ways": False} if way else {}
+    ways = {"ways": {way: 1.0}} if way else {}
 
     def search(task: Task, strength: str, rng: random.Random) -> Iterator[float]:
         has_components = is_vector and task.components > 1

@@ -87,6 +87,23 @@ def test_a_compiled_candidate_runs(level: Level, tmp_path: Path) -> None:
     assert dict(result.metrics) == {"found": 42}, result
 
 
+def test_a_compiler_finds_its_linker_in_a_folder_that_only_its_owner_may_enter(
+    level: Level, tmp_path: Path
+) -> None:
+    project, linkers = tmp_path / "project", tmp_path / "linkers"
+    project.mkdir()
+    linkers.mkdir(0o700)
+    (linkers / "ld").write_text("#!/bin/sh\n")
+    (linkers / "ld").chmod(0o755)
+    evaluator = f"""
+    import os
+    def evaluate(path):
+        return {{"found": os.access("{linkers}/ld", os.X_OK)}}
+    """
+    result = evaluated(project, evaluator, level, [f"path={linkers}"])
+    assert dict(result.metrics) == {"found": True}, result
+
+
 def test_environment_paths_and_programs_are_opened_by_name(
     level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

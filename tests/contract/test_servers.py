@@ -21,7 +21,7 @@ from shell import Shell
 from tiny_models import CONTEXT
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.config import BudgetConfig, Config, ModelConfig
+from evovpo.config import BudgetConfig, Config, ModelConfig, ProposerConfig
 from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
@@ -30,6 +30,7 @@ from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_l
 from evovpo.proposers.limits import make_room
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
+from evovpo.proposers.prices import with_price
 from evovpo.runs.choices import open_proposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import start
@@ -465,13 +466,13 @@ def test_a_model_has_settings_and_fields_of_its_own(url: str, server: FakeServer
     assert (body["temperature"], body["max_tokens"], body["reasoning_effort"]) == (0.5, 7, "low")
 
 
-@pytest.mark.parametrize("options", [{"top_p": 0.9}, {"extra": {"top_k": 20}}])
+@pytest.mark.parametrize("options", [{"top_p": 0.9}, {"top_k": 20}])
 def test_sampling_that_leaves_tokens_out_gives_nothing_to_train_on_and_says_so_once(
     url: str, server: FakeServer, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
         found = run_with(
-            partial(make, url, [], models=[model("base", **options)]), partial(propose_many, count=2)
+            partial(make, url, [], models=[model("base", extra=options)]), partial(propose_many, count=2)
         )
     assert {rollout.logprobs for group in found for rollout in group} == {None}
     assert ["leave tokens out" in record.getMessage() for record in caplog.records] == [True]
@@ -479,12 +480,23 @@ def test_sampling_that_leaves_tokens_out_gives_nothing_to_train_on_and_says_so_o
 
 
 def test_requests_are_priced(url: str, calls: list[Call]) -> None:
-    one = model("base", price_in=2.0, price_out=5.0)
+    one = model("base", price=[2.0, 5.0])
     replies(partial(make, url, calls, models=[one]), make_prompt(), range(4))
     (call,) = calls
     assert call.prompt_tokens is not None
     assert call.completion_tokens is not None
     assert call.cost == (2.0 * call.prompt_tokens + 5.0 * call.completion_tokens) / 1e6
+
+
+def test_a_public_providers_price_is_known_and_a_servers_of_ones_own_is_not() -> None:
+    name, openai = "gpt-4o-mini-2024-07-18", "https://api.openai.com/v1"
+    assert with_price(model(name), openai).price == (0.15, 0.6)  # of a snapshot, which does not change
+    assert with_price(model(name, price=[1.0, 2.0]), openai).price == (1.0, 2.0)
+    assert with_price(model(name), "http://localhost:8000/v1").price is None
+    with pytest.raises(ConfigError, match="no model has a price"):
+        OpenAIProposer(
+            ProposerConfig(model="m", base_url="http://localhost:8000/v1"), budget=BudgetConfig(money=1.0)
+        )
 
 
 def test_several_models_have_no_policy_versions(url: str, two: list[ModelConfig]) -> None:
@@ -495,7 +507,7 @@ def test_several_models_have_no_policy_versions(url: str, two: list[ModelConfig]
 def test_a_request_body_is_complete() -> None:
     form = Form("completions", (Message("user", "p"),), 3, 5, Sampling(0.7, 9))
     body = request_body(
-        form, model("m", top_p=0.5, extra='{"a": 1}'), Shape(frozenset({"top_k"}), True, "most")
+        form, model("m", extra='{"top_p": 0.5, "a": 1}'), Shape(frozenset({"top_k"}), True, "most")
     )
     assert body == {
         "prompt": "p", "n": 3, "seed": 5, "temperature": 0.7, "most": 9, "top_p": 0.5, "min_p": 0.0, "a": 1,
@@ -725,7 +737,7 @@ def test_a_key_is_nowhere_in_the_store_the_logs_or_the_terminal(
     ("settings", "complaint"),
     [
         (["proposer.name=local", "budget.tokens=5"], "are for servers"),
-        (["proposer.name=openai", "budget.money=5"], "no model has a price"),
+        (["proposer.name=openai", "proposer.model=m", "budget.money=5"], "no model has a price"),
         (["proposer.endpoint=chatter"], "did you mean 'chat'"),
     ],
 )
@@ -741,10 +753,10 @@ def test_models_are_tables_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "models.toml"
     path.write_text(
         '[proposer]\nname = "openai"\n[[models]]\nname = "a"\nweight = 2\n'
-        '[[models]]\nname = "b"\nbase_url = "http://h/v1"\nprice_out = 0.5\n[budget]\nmoney = 2\n'
+        '[[models]]\nname = "b"\nbase_url = "http://h/v1"\nprice = [0, 0.5]\n[budget]\nmoney = 2\n'
     )
     config = Config.load(path)
-    assert config.models == (model("a", weight=2.0), model("b", base_url="http://h/v1", price_out=0.5))
+    assert config.models == (model("a", weight=2.0), model("b", base_url="http://h/v1", price=[0.0, 0.5]))
     assert Config.from_json(config.to_json()) == config
     path.write_text(config.to_toml())
     assert Config.load(path) == config

@@ -32,12 +32,12 @@ from trainer.learning.imitation import (
 )
 from trainer.learning.policy_models import load_tokenizer, load_trainable
 from trainer.learning.policy_update import token_logprobs
-from trainer.learning.step_data import imitation_steps
+from trainer.learning.step_data import TARGETS_PER_STEP, imitation_steps
 from trainer.loop.retrain import preview, retrain
 from trainer.loop.training_plan import make_plan
 from trainer.objectives import draw_weights
 
-CONFIG = TrainConfig.load(None, {"imitate.share": 1, "imitate.passes": 1, "imitate.targets_per_step": 3})
+CONFIG = TrainConfig.load(None, {"imitate.share": 1, "imitate.passes": 1})
 TOKENIZER: Any = load_tokenizer(PolicyVersion(0, None, str(BUILT_IN_MODEL)))
 WRITTEN = (SWAP, "x0.upper()", "x0.lower()", "x0[1:]")
 RIGHT = ("Ada Lovelace", "Alan Turing", "Grace Hopper")
@@ -201,9 +201,9 @@ def test_sources_and_lengths_are_balanced() -> None:
 
     many = [target(f"m{number}", "sampled", 10 + number) for number in range(90)]
     few = [target(f"f{number}", "joined", 10 + 30 * number) for number in range(3)]
-    config = CONFIG.changed(imitate={"passes": 100, "targets_per_step": 93})
+    config = CONFIG.changed(imitate={"passes": 100})
     steps = imitation_steps(Targets((*many, *few), {}), config)
-    assert len(steps) == 100
+    assert len(steps) == -(-93 * 100 // TARGETS_PER_STEP)
     lengths = [len(row.completion_ids) for step in steps for row in step.texts]
     # Three classes of 30 and three of one: each draws in proportion to the square root of its size.
     share = sum(length in (10, 40, 70) for length in lengths) / len(lengths)
@@ -216,7 +216,7 @@ def test_a_training_that_imitates_makes_targets_likelier_and_says_where_they_cam
     store: Store, tmp_path: Path
 ) -> None:
     run = search(store)
-    settings = {"imitate": {"passes": 6}, "update": {"learning_rate": 1e-3}}
+    settings = {"imitate": {"passes": 32}, "update": {"learning_rate": 1e-3}}
     config = CONFIG.changed(**settings)
     plan = make_plan(store, [run], config)
     planned = preview(plan, 0.0)._asdict()

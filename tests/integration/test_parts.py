@@ -230,14 +230,14 @@ def test_a_run_begins_with_the_best_programs_of_another_and_replays(database: Pa
     run(database, config(in_flight=1))
     with Store.open(str(database)) as store:
         best = store.vectors(["one"])
-        request, note = with_origin(RunRequest(PROBLEM, config().changed(run={"origin": "one"})), store)
-    ids = request.config.run.programs
-    assert request.config.run.origin == "one"
+        request, note = with_origin(RunRequest(PROBLEM, config().changed(run={"origin": ["one"]})), store)
+    first, *ids = request.config.run.origin
+    assert first == "one"
     assert best[0][0] in ids
     assert len({dict(best)[program_id] for program_id in ids}) == len(ids)
     assert note == f"starts from {len(ids)} of the {len(ids)} best programs of run one"
     assert {item.problem_version for item in request.judged} == {PROBLEM.version}
-    outcome = run(database, config().changed(run={"origin": "one"}), PROBLEM, name="two")
+    outcome = run(database, config().changed(run={"origin": ["one"]}), PROBLEM, name="two")
     assert outcome.evaluations == 48 or outcome.solved
     with Store.open(str(database)) as store:
         first = next(iter(store.history("two")))
@@ -253,7 +253,7 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
     run(database, config())
     other = dataclasses.replace(PROBLEM, id="others", version="others-1", entry="answer", seeds=())
     with Store.open(str(database)) as store:
-        request = RunRequest(other, config().changed(run={"origin": "one"}))
+        request = RunRequest(other, config().changed(run={"origin": ["one"]}))
         with pytest.raises(ProblemError, match=r"none of the \d best programs of run one .*\(error: "):
             with_origin(request, store)
         short = config(evaluations=2, joins=False)

@@ -19,7 +19,7 @@ from evovpo.types import Prompt, PromptKind, Tell
 
 SETTINGS = (
     "proposer.name=scripted", "prompt.style=diff", "search.evaluations=32", "search.rollouts=2",
-    "search.answers=2", "search.in_flight=1", "search.learns_ways=false", "search.islands=1",
+    "search.answers=2", "search.in_flight=1", "search.islands=1",
     "search.ways={climb=0.2, repair=0.2, combine=0.5, fresh=0.1}", "search.attempts=3", "sandbox.workers=1",
 )  # fmt: skip
 

@@ -112,7 +112,7 @@ class PlainLoop:
     def __init__(
         self, format_: PlainFormat | None = None, problem: Problem = PLAIN, seed: int = 0, **changes: object
     ) -> None:
-        settings: dict[str, object] = {"evaluations": 1000, "islands": 1, "learns_ways": False, **changes}
+        settings: dict[str, object] = {"evaluations": 1000, "islands": 1, **changes}
         if settings.get("strategy", "islands") == "islands":
             settings.setdefault("ways", {"climb": 1.0})
         self.config = SearchConfig().changed(**settings)  # type: ignore[arg-type]

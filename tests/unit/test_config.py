@@ -187,21 +187,35 @@ def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> No
         "evaluator": {"allow": "env=HOME, network", "thresholds": "0.5, 1", "judges": "", "metrics": ""},
         "sandbox": {"resources": "num_cpus=2", "workers": 0},
         "search": {"target": "0.9", "patience": 0, "beam": 4},
-        "run": {"programs": "a,b", "origin": "", "archipelago": ""},
-        "models": [{"name": "a", "extra": '{"reasoning_effort": "low"}', "temperature": 0.0}],
+        "run": {"programs": "a,b", "origin": "one", "archipelago": ""},
+        "models": [
+            {
+                "name": "a",
+                "extra": '{"reasoning_effort": "low"}',
+                "temperature": 0.0,
+                "top_p": 0.9,
+                "price_in": 2.0,
+            }
+        ],
         "prompt": {"openevolve": ""},
     }
     config = Config.from_json(json.dumps(stored))
-    model = {"name": "a", "extra": {"reasoning_effort": "low"}, "temperature": None}
+    model = {
+        "name": "a",
+        "extra": {"reasoning_effort": "low", "top_p": 0.9},
+        "temperature": None,
+        "price": (2, 0),
+    }
     assert config == Config().changed(
         evaluator={"allow": ("env=HOME", "network"), "thresholds": (0.5, 1.0)},
         sandbox={"resources": {"num_cpus": 2.0}},
         search={"target": 0.9},
-        run={"programs": ("a", "b")},
+        run={"origin": ("one", "a", "b")},
         models=(ModelConfig(**model),),
     )
     del stored["search"]["beam"]
-    del stored["run"]["archipelago"]
+    stored["run"] = {"origin": "one, a, b"}
+    stored["models"] = [model]
     assert Config.load(None, None, stored) == config
     assert Config.from_json('{"evaluator": {"cascade": false}}').evaluator.thresholds == ()
 

@@ -138,11 +138,11 @@ llm:
     - {name: unused, weight: 0}
 """,
     )
-    shared = {"top_p": 0.9, "key_variable": "SOME_KEY"}
+    shared = {"extra": {"top_p": 0.9}, "key_variable": "SOME_KEY"}
     own = {"base_url": "http://localhost:2/v1", "temperature": 0.1, "key_variable": "OTHER_KEY"}
     assert found.models == (
         shared | {"name": "a", "weight": 0.8} | own,
-        shared | {"name": "b", "weight": 0.2, "extra": {"reasoning_effort": "low"}},
+        shared | {"name": "b", "weight": 0.2, "extra": {"top_p": 0.9, "reasoning_effort": "low"}},
         shared | {"name": "c", "weight": 0.75},
     )
     config = Config.load(None, None, found.base())

@@ -29,6 +29,7 @@ from toy_runs import (
     source,
 )
 
+from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.config import SearchConfig
 from evovpo.errors import SearchError
 from evovpo.judging.evaluator import Evaluator
@@ -309,7 +310,7 @@ def test_a_seed_that_the_format_cannot_show_is_never_a_parent() -> None:
 
 
 def test_the_built_in_format_asks_half_of_its_prompts_from_the_problem_alone_eight_times_each() -> None:
-    loop = Loop(SearchConfig(evaluations=4000, learns_ways=False, joins=False, patience=0))
+    loop = Loop(SearchConfig(evaluations=4000, ways=ExpressionFormat.ways, joins=False, patience=0))
     loop.run(random_writer(11))
     asked = loop.asked[1:]
     assert {prompt.rollouts for prompt in asked} == {8}

@@ -64,7 +64,7 @@ def first_shares_used(search: SearchState) -> set[str]:
 
 def test_the_way_that_brings_gains_is_taken_more_often() -> None:
     ways: Counter[str] = Counter()
-    loop = PlainLoop(ways={"climb": 0.5, "explore": 0.5}, learns_ways=True, evaluations=400)
+    loop = PlainLoop(PlainFormat(ways={"climb": 0.5, "explore": 0.5}), ways={}, evaluations=400)
     for number in range(400):
         prompt = loop.ask()
         better = f"0.{2000 + number} 0.{2000 + number} # {number}"
@@ -233,7 +233,7 @@ def test_an_island_shows_its_own_programs() -> None:
 def test_a_search_with_everything_switched_on_replays() -> None:
     ways = {"climb": 0.2, "specialist": 0.1, "explore": 0.2, "combine": 0.2, "repair": 0.2, "fresh": 0.1}
     loop = PlainLoop(
-        PlainFormat(others=2), islands=3, rollouts=2, answers=2, evaluations=400, ways=ways, learns_ways=True,
+        PlainFormat(others=2, ways=ways), islands=3, rollouts=2, answers=2, evaluations=400, ways={},
         attempts=3, migration_interval=4,
         problem=dataclasses.replace(PLAIN, features=(Feature("length"), Feature("reward:left"))),
     )  # fmt: skip

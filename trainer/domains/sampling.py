@@ -206,12 +206,12 @@ def complete_at(
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"
     settings = ProposerConfig(name="openai", base_url=base_url, model=model, endpoint=endpoint)
-    extra = {"top_k": ask.top_k, "repetition_penalty": ask.repetition_penalty, **ask.more}
-    plain = {"top_k": 0, "repetition_penalty": 1.0}
+    extra = {"top_p": ask.top_p, "top_k": ask.top_k, "repetition_penalty": ask.repetition_penalty, **ask.more}
+    plain = {"top_p": 1.0, "top_k": 0, "repetition_penalty": 1.0}
     fields = {name: value for name, value in extra.items() if plain.get(name) != value}
     if ask.template:
         fields["chat_template_kwargs"] = dict(ask.template)
-    named = ModelConfig(name=model, top_p=ask.top_p, extra=fields)
+    named = ModelConfig(name=model, extra=fields)
     sampling, done = Sampling(ask.temperature, domain.max_tokens), count(1)
 
     async def one(proposer: OpenAIProposer, number: int, row: Row) -> list[JudgedCompletion]:

@@ -17,6 +17,9 @@ from trainer.learning.packing import TrainingRow
 from trainer.learning.stored_groups import TrainingGroup
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
+TARGETS_PER_STEP = 16
+"""Targets of one optimiser step of an imitation."""
+
 
 class StepData(NamedTuple):
     """The data of one optimiser step."""
@@ -55,8 +58,8 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
     To balance lengths and sources, targets of one source and one tercile of length form a class. A class of n
     targets is drawn in proportion to the square root of n.
     """
-    found, size = targets.found, config.imitate.targets_per_step
-    steps = -(-len(found) * config.imitate.passes // size)
+    found = targets.found
+    steps = -(-len(found) * config.imitate.passes // TARGETS_PER_STEP)
     rng = np.random.default_rng([config.run.seed, 3])
     order = np.argsort([len(target.rows[0].completion_ids) for target in found], kind="stable")
     classes = defaultdict(list)
@@ -65,7 +68,7 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
     weights: Floats = np.zeros(len(found))
     for places in classes.values():
         weights[places] = len(places) ** -0.5
-    drawn = rng.choice(len(found), (steps, size), p=weights / weights.sum()).tolist()
+    drawn = rng.choice(len(found), (steps, TARGETS_PER_STEP), p=weights / weights.sum()).tolist()
     turns = [itertools.cycle(target.rows) for target in found]
     return [StepData((), (), tuple(next(turns[place]) for place in places)) for places in drawn]
 

@@ -241,10 +241,9 @@ def _model_tables(raw: Mapping[str, Any], loaded: Any, kind: str = "models") -> 
         for key in ("api_base", "temperature", "max_tokens"):
             if entry.get(key) is not None:
                 table[theirs.OF_MODEL[key]] = entry[key]
-        if model.top_p is not None:
-            table["top_p"] = float(model.top_p)
-        if model.reasoning_effort is not None:
-            table["extra"] = {"reasoning_effort": model.reasoning_effort}
+        extra = {key: getattr(model, key) for key in ("top_p", "reasoning_effort")}
+        if given := {key: value for key, value in extra.items() if value is not None}:
+            table["extra"] = given
         variable = _environment_variable(entry.get("api_key") or shared.get("api_key"))
         if variable:
             table["key_variable"] = variable

@@ -150,8 +150,7 @@ OF_MODEL = {
     "api_base": "base_url",
     "temperature": "temperature",
     "max_tokens": "max_tokens",
-    "top_p": "top_p",
-    "reasoning_effort": "extra",
+    **dict.fromkeys(("top_p", "reasoning_effort"), "extra"),
 }
 """Settings of a single model: OpenEvolve's name -> evovpo's name."""
 NO_SETTING = "no setting of OpenEvolve's; it ignores it too"

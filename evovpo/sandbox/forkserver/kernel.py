@@ -16,15 +16,16 @@ the watcher's process group (negative, as for `kill`), and the supervisor."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
-PR_SET_KEEPCAPS = 8
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
+PR_SET_SECUREBITS = 28
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_RAISE = 2
 CAP_DAC_OVERRIDE = 1
 CAP_DAC_READ_SEARCH = 2
+SECBIT_NO_SETUID_FIXUP = 1 << 2
 SECCOMP_MODE_FILTER = 2
 
 LANDLOCK_CREATE_RULESET = 444
@@ -179,7 +180,8 @@ def become_user(user: int, capability: int) -> None:
 
     Unlike root, such a user is subject to the limit on processes and cannot signal other users' processes.
     """
-    _checked(_prctl(PR_SET_KEEPCAPS, 1, None, 0, 0))
+    # Capabilities outlive the change of user, and access(2) counts them, by which compilers look for files.
+    _checked(_prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, None, 0, 0))
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
