@@ -334,7 +334,6 @@ class Config(Tree):
 
 
 def _update_model(model: dict[str, Any]) -> None:
-    """Replace the keys of an older version in the stored table of a model."""
     top_p, prices = model.pop("top_p", 1.0), [model.pop(key, 0.0) for key in ("price_in", "price_out")]
     if top_p != 1.0:
         extra = model.get("extra") or {}

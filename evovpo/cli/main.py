@@ -145,7 +145,6 @@ def _end_with(process: int) -> None:
 
 
 def _open_more_files() -> None:
-    """Raise a low open-file limit. Raises `ConfigError` if the limit stays too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = _ENOUGH_FILES if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_FILES)
     if soft != resource.RLIM_INFINITY and soft < allowed:

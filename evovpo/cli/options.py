@@ -102,7 +102,6 @@ InputColumns = Annotated[str | None, option("A,B", "For a table: the input colum
 
 
 def _known_executor(name: str | None) -> str | None:
-    """Return the name unchanged; raises `ConfigError` for an invalid one before anything starts."""
     if name is not None:
         from evovpo.config import SandboxConfig
 

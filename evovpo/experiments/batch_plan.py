@@ -52,7 +52,6 @@ def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str
 
 
 def _existing_store(url: str | None) -> Store | None:
-    """Return the opened store, or None if its file does not exist yet. Raises `StoreError`."""
     address = parse_url(url)
     if address.get_backend_name() == "sqlite":
         if address.database in (None, "", ":memory:"):
@@ -106,7 +105,6 @@ def _works(
 
 
 def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], Mapping[str, object]]:
-    """Return the settings of each valid pair of proposer and strategy, and append errors to `faults`."""
     usable: dict[tuple[str, str], Mapping[str, object]] = {}
     for proposer, strategy in itertools.product(batch.proposers, batch.strategies):
         parts = (_BASE, batch.settings, proposer.settings, strategy.settings)

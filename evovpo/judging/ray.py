@@ -138,7 +138,6 @@ def connected(executor: str) -> Iterator[None]:
 
 
 def _connect(address: str | None) -> None:
-    """Connect to the cluster at `address` or RAY_ADDRESS; without either, start a local cluster."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is None and "RAY_ADDRESS" not in os.environ:

@@ -196,7 +196,6 @@ class Client:
     async def _send(
         self, form: Form, body: dict[str, Any], ticket: PendingPrompt, attempt: int
     ) -> _SentRequest:
-        """Send one request and read the answer; a cancelled request is recorded here."""
         started = time.perf_counter()
         self._clients.rotate()
         data, refusal = None, None
@@ -270,7 +269,6 @@ class Client:
         return form
 
     def _shorter(self, form: Form, detail: str) -> Form:
-        """Return a request whose replies fit into the context. Raises `RefusedError` if impossible."""
         told = f"the prompt does not fit into the model's context ({detail})"
         if lengths := endpoints.read_lengths(detail):
             prompt_tokens, context = lengths

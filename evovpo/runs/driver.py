@@ -251,7 +251,6 @@ class Driver:
                 )
 
     def _commit(self, tells: Sequence[Tell]) -> None:
-        """Store judged replies in one transaction, then pass them to the search."""
         self._told_at = time.monotonic()
         self.journal.add_tells(self.search.run_id, tells, self.search.tells)
         for tell in tells:

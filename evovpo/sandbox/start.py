@@ -45,9 +45,9 @@ BWRAP = "/usr/bin/bwrap"
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Environment variable for tests that hides bubblewrap."""
-ROOT_CAPABILITIES = tuple(
-    f"CAP_{name}"
-    for name in ["SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_READ_SEARCH", "DAC_OVERRIDE", "KILL", "SYS_PTRACE"]
+ROOT_CAPABILITIES = (
+    *("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN", "CAP_KILL", "CAP_SYS_PTRACE"),
+    *("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE"),
 )
 """Capabilities that root keeps in the namespaces: to become another user, to kill and measure that user's
 processes, and to remove that user's files."""

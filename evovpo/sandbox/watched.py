@@ -179,7 +179,6 @@ def _remove(folder: str) -> None:
 
 
 def _sweep() -> None:
-    """Remove private folders left behind by this user's crashed evaluations."""
     for folder in Path(tempfile.gettempdir()).glob(f"{WORK_PREFIX}*"):
         with contextlib.suppress(OSError):
             owner = folder.lstat().st_uid

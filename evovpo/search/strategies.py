@@ -108,7 +108,6 @@ class Islands(Strategy):
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
-        """Copy some members of every island, drawn by rank, to the next island in a ring."""
         islands, rate = self.population.islands, self.standing.config.migration_rate
         moving: list[list[Member]] = []
         for island in islands:

@@ -165,5 +165,4 @@ def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any
 
 @cache
 def _shared(kind: Any, table: Table) -> dict[str, Column[Any]]:
-    """Return the columns of a table that have the same name as a record field, by name."""
     return {field.name: table.c[field.name] for field in fields(kind) if field.name in table.c}

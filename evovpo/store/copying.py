@@ -67,7 +67,6 @@ def copy_store(source: Database, target: Database, on_table: Callable[[str, int]
 
 
 def _pages(connection: Connection, table: Table) -> Iterator[_Page]:
-    """Yield the rows of a table in pages, without decoding them."""
     is_numbered, keys = table.name in _OWNERS, [column.name for column in table.primary_key]
     columns = [
         sa.column(one.name, one.type.column if isinstance(one.type, EncodedColumn) else one.type)
@@ -98,7 +97,6 @@ def _by_key(rows: Iterable[Any], keys: list[str]) -> dict[tuple[Any, ...], Any]:
 
 
 def _missing(connection: Connection, page: _Page) -> list[Any]:
-    """Return the rows of a page that are missing in a store. Raises StoreError for a row that differs."""
     known = _by_key(connection.execute(page.query).mappings(), page.keys)
     for key in page.rows.keys() & known.keys():
         same = _SAME.get(page.table.name, page.rows[key])

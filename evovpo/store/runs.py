@@ -165,7 +165,6 @@ class Runs(Database):
         return [record_of(Call, calls, row) for row in found]
 
     def _call_totals(self, connection: Connection, *run_ids: str) -> CallTotals:
-        """Return the totals over the requests of runs; unknown runs count as zero."""
         of_runs = calls.c.run_id.in_(run_ids)
         both = [func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)]
         sums = select(func.count(), *both, func.sum(calls.c.cost)).where(of_runs)

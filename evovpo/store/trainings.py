@@ -80,7 +80,6 @@ class Trainings(Database):
         return True
 
     def _served(self, connection: Connection) -> PolicyVersion | None:
-        """Return the served policy version, or None before the first is served."""
         kinds = [kind for kind in PolicyEventKind if kind.is_serving]
         events = select(policy_events.c.number).where(policy_events.c.kind.in_(kinds))
         number = connection.scalar(events.order_by(policy_events.c.place.desc()).limit(1))

@@ -16,7 +16,8 @@ PROBE = "{0} probe.problems=2 {0} probe.answers=2 {0} probe.evaluations=0 "
 SMALLER = {
     "evovpo loop strings-family": "evovpo loop strings-family --limit 1 --jobs 1 --evaluations 24 "
     + PROBE.format("--train-set"),
-    "evovpo retrain latest ": "evovpo retrain latest " + PROBE.format("--set"),
+    "evovpo retrain strings-hard/drawn-004 ": "evovpo retrain strings-hard/drawn-004 "
+    + PROBE.format("--set"),
     "--set proposer.policy=served": "--set proposer.policy=served --evaluations 24",
     "evovpo doctor ": "evovpo doctor --set search.evaluations=96 ",
     "evovpo evolve invoices": "evovpo evolve invoices --evaluations 24",

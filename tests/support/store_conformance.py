@@ -401,6 +401,18 @@ def test_a_run_with_a_taken_id_or_an_unknown_problem_is_refused(store: Store) ->
         store.add_run(replace(RUN, id="run-b", problem_version="v9"))
 
 
+def test_the_newest_run_is_the_one_begun_last_of_the_problem_named(store: Store) -> None:
+    other = replace(PROBLEM, id="phones_and%more", version="other")
+    store.add_problem(other)
+    store.add_run(replace(RUN, id="run-b", problem_id=other.id, problem_version=other.version))
+    store.add_run(replace(RUN, id="run-0"))
+    store.set_run_status("run-b", RunStatus.STOPPED)
+    assert store.newest_run() == "run-0"
+    assert store.newest_run("phones") == "run-0"
+    assert store.newest_run("phones_") == store.newest_run(other.id) == "run-b"
+    assert store.newest_run("phones%") is store.newest_run("mazes") is None
+
+
 def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> None:
     store.add_run(replace(RUN, id="run-b", created_at="1999-01-01T00:00:00Z"))
     store.set_run_status("run-a", RunStatus.EXHAUSTED)

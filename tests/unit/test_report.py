@@ -108,6 +108,15 @@ def test_latest_in_an_empty_store_says_how_to_start(tmp_path: Path) -> None:
         find_run(empty, "latest")
 
 
+def test_a_run_is_named_by_its_id_its_problem_or_the_beginning_of_either(
+    store: Store, problem: Problem
+) -> None:
+    names = ["latest", "first", "fir", problem.id, problem.id[:4]]
+    assert {find_run(store, name) for name in names} == {"first"}
+    with pytest.raises(StoreError, match="whose id or problem is or begins with 'nothing'"):
+        find_run(store, "nothing")
+
+
 def test_heldout_rows_show_what_the_program_gave(problem: Problem, store: Store) -> None:
     rows = run_heldout(problem, problem.seeds[0], Config.load(None))
     assert [(row.got, row.passed) for row in rows] == [("Noether, Emmy", False), ("Euclid", True)]

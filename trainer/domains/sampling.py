@@ -173,7 +173,6 @@ def _sample(policy: LoadedModel, prompts: Sequence[list[int]], domain: Domain, a
 
 @contextmanager
 def _only(model: Any, config: GenerationConfig) -> Iterator[None]:
-    """Replace the model's generation configuration inside a `with` block."""
     whole = model.get_base_model() if hasattr(model, "get_base_model") else model
     own, whole.generation_config = whole.generation_config, config
     try:

@@ -164,7 +164,6 @@ def budgets(evaluations: int) -> list[int]:
 
 
 def _pairs(study: Study) -> Iterator[tuple[StudyArm, StudyArm]]:
-    """Yield (reference, arm). An arm with an own number of evaluations has only the references it lists."""
     for reference in study.references:
         for arm in study.arms:
             if arm.name != reference and arm.evaluations == study.evaluations:

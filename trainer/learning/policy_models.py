@@ -170,7 +170,6 @@ def write_folder(store: Store, policies: Path, number: int, trained: TrainableMo
 
 
 def _name_base(file: Path) -> None:
-    """Make the path of an adapter's base model absolute. Raises `PublishError` if there is no such folder."""
     config = json.loads(file.read_text(encoding="utf-8"))
     base = config.get("base_model_name_or_path")
     if not base or not Path(base).is_dir():

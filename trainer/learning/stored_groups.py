@@ -209,7 +209,6 @@ def _version_distances(group: Group, reader: GroupReader) -> list[int]:
 
 
 def _check_format(group: Group, judged: Sequence[Rollout], reader: GroupReader) -> None:
-    """Raise `TrainingError` unless the stored tokens are those of the start model's format."""
     expected = tuple(reader.encode("".join(message.content for message in group.prompt.messages)))
     fault = ""
     for rollout in judged:

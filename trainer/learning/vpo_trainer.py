@@ -196,7 +196,6 @@ class VPOTrainer(HookedTrainer):
         return [self._config.seed, _TRAIN, *self._generations]
 
     def _check_earned(self, groups: Sequence[JudgedGroup], batch: JudgedBatch) -> None:
-        """Raise `TrainingError` if all rewards of the first batch are zero."""
         if any(group.rewards_G_M_D.any() for group in groups):
             return
         tokenizer: Any = self.processing_class

@@ -185,7 +185,6 @@ def _train(store: Store, plan: TrainingPlan, folder: Path, watch: TrainingCallba
 def _serve(
     store: Store, version: PolicyVersion, found: dict[str, Any] | None, targets: Sequence[VLLMServer]
 ) -> None:
-    """Serve a new version, or store why it is not served, unless this was done before."""
     said = (PolicyEventKind.SERVED, PolicyEventKind.REFUSED)
     if any(event.number == version.number and event.kind in said for event in store.policy_events()):
         return

@@ -103,7 +103,6 @@ def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) 
 
 
 def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
-    """Raise `TrainingError` unless logged log-probabilities are those of the logged policy version."""
     number = plan.start.number
     rows = _rows(plan, written_by=number)
     difference = float(_differences(plan, model, rows).abs().mean()) if rows else 0.0

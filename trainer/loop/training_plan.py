@@ -171,7 +171,6 @@ def resolved(folder: str | Path) -> Path:
 
 
 def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
-    """Return policy version 0 for a store that has none: the model that sampled a run."""
     settings = Config.from_json(run.config_json).proposer
     if not config.run.model and settings.name == "openai":
         raise ConfigError(
@@ -182,7 +181,6 @@ def _start_model(store: Store, run: Run, config: TrainConfig) -> PolicyVersion:
 
 
 def _check_model(store: Store, run: Run, start_model: PolicyVersion) -> None:
-    """Raise `TrainingError` unless a run was sampled from the store's start model."""
     settings = Config.from_json(run.config_json).proposer
     if settings.name != "local" or settings.policy != "start":
         return

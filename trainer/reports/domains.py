@@ -112,7 +112,6 @@ def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -
 
 
 def _names(found: Sequence[PolicyFigures]) -> list[str]:
-    """Return a unique name for each policy: the end of its path and, if needed, temperature or number."""
     names = [Path(one.name).name for one in found]
     if len({one.ask.temperature for one in found}) > 1:
         names = [f"{name} T {one.ask.temperature:g}" for name, one in zip(names, found, strict=True)]

@@ -123,7 +123,6 @@ def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 def _panels(
     before: ProbeResult, after: ProbeResult, names: tuple[str, str]
 ) -> Iterator[tuple[str, KCurve, KCurve, list[Interval]]]:
-    """Yield best@k and pass@k of two versions, each with the differences paired over the problems."""
     if before.problems != after.problems:
         raise ConfigError(
             f"one probe holds {len(after.problems)} problems and the other {len(before.problems)}; expected "

@@ -141,7 +141,6 @@ def _whole_number(digits: str) -> int:
 
 
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
-    """Return the parameters, without self, of the function `entry` in the starter code."""
     for body in ("        pass", "    pass"):
         try:
             tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
@@ -181,7 +180,6 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _unpacked(text: str, where: str) -> object:
-    """Decode, decompress and unpickle private tests without running code; raises `ProblemError`."""
     try:
         stream = zlib.decompressobj()
         data = stream.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)

@@ -159,7 +159,7 @@ def _defined(path: Path) -> frozenset[str] | None:
 
 
 def _initial_program(folder: Path, evaluator: str) -> Path:
-    for pattern in ("initial_program.*", "init_program.*", "initial_program/", "initial_*.*"):
+    for pattern in ("initial_program.*", "init_program.*", "initial_program/", "initial_*.*", "initial.*"):
         there = [path for path in folder.glob(pattern) if path.is_dir() is pattern.endswith("/")]
         found = sorted(path for path in there if path.suffix not in _NOT_PROGRAMS and path.name != evaluator)
         if len(found) == 1:

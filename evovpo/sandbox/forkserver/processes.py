@@ -44,7 +44,6 @@ def own_bytes(processes: list[int]) -> int:
 
 
 def _sum(file: str, *names: bytes) -> int:
-    """Return the sum of the named lines, converted from kB to bytes."""
     with open(file, "rb") as lines:
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(names))
 
@@ -70,7 +69,6 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
 
 
 def _collect() -> bool:
-    """Collect the ended children of this process; true if other children are still running."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -76,7 +76,6 @@ def exception_line(error: BaseException) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """Return the start of a text, without lone surrogates."""
     return text[:_TEXT_LIMIT].encode(errors="replace").decode()
 
 
@@ -100,7 +99,6 @@ _encode = json.JSONEncoder(default=_plain, allow_nan=False, ensure_ascii=False).
 
 
 def _write(line: dict[str, Any]) -> None:
-    """Append a line to the result file. Raises OSError (EFBIG) above the size limit."""
     try:
         data = _encode(line).encode()
     except (TypeError, ValueError, RecursionError) as error:

@@ -99,7 +99,6 @@ class _Watcher:
             os.rmdir(self.settings["work"])  # noqa: PTH106
 
     def _clean(self) -> bool:
-        """Remove the files that an evaluation left behind; false if some cannot be removed."""
         emptied = [empty(folder) for folder in (self.settings["work"], *self.settings["shared"])]
         return all(emptied)
 
