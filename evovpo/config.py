@@ -50,7 +50,7 @@ class SearchConfig(Section):
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Fixed shares of the kinds of prompts, such as {climb=0.8, fresh=0.2}; empty: learned during a run."""
+    """Shares of prompts that improve a parent, start anew, ... {climb=0.8, fresh=0.2}; if empty, learned."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
@@ -62,11 +62,11 @@ class SearchConfig(Section):
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
     """G, completions per prompt; None: 8 for the built-in model and `loop`, else 1."""
     answers: Annotated[int, Field(ge=1, le=4)] = 1
-    """M, answers that the model writes in one completion: 1 solves most, 3 is for training with VPO."""
+    """M, answers in one completion; use 1 to solve problems, 3 to train with VPO."""
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Maximum number of failed changes to the parent that a prompt shows; 0 saves tokens."""
+    """A prompt shows at most this many failed changes to its parent; 0 saves tokens."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -114,7 +114,7 @@ class ProposerConfig(Section):
     policy: Annotated[
         str, Field(pattern=r"^(start|served|\d+)$"), "start, served or the number of a policy version"
     ] = "start"
-    """Policy version to sample from: start (the model itself), served (the latest published), or a number."""
+    """Policy version to sample from: start (the untrained model), served (the current one), or a number."""
     base_url: str | None = None
     """URL of the server's API, http://HOST:PORT/v1 for vLLM; the key is read from OPENAI_API_KEY."""
     endpoint: Literal["auto", "chat", "completions"] = "auto"
@@ -161,7 +161,7 @@ class ModelConfig(Section):
     system: str | None = None
     """System message that replaces the prompt's."""
     extra: dict[str, Any] = Field(default={})
-    """Additional request fields, for example {reasoning_effort = "low"}; {top_p = 0.9} rules out training."""
+    """Additional request fields, such as {reasoning_effort = "low"}; no training on runs with top_p."""
 
     def check(self) -> None:
         if not self.name:
@@ -187,8 +187,8 @@ class SandboxConfig(Section):
     """Isolation and execution of untrusted programs."""
 
     minimum_level: SandboxLevel = "landlock+seccomp"
-    """Minimum isolation: raise it to hide even the existence of files, lower it for trusted programs on a
-    machine that offers less (docs/sandbox.md).
+    """Minimum isolation. Raise it to hide even the existence of files; lower it if the machine has less and
+    you trust the programs (docs/sandbox.md).
     """
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Number of programs run in parallel; None: one per core, lower it to leave cores for the model."""
@@ -229,7 +229,7 @@ class EvaluatorConfig(Section):
     processes: Annotated[int, Field(ge=1, le=65_536)] = 64
     """Maximum processes and threads of an evaluation; raise it for evaluators that start many."""
     thresholds: tuple[float, ...] = (0.5, 0.75, 0.9)
-    """Minimum scores to enter the next stage; lower them if good programs stop early; empty for no stages."""
+    """Scores needed to reach evaluate_stage2, evaluate_stage3, ...; lower them if good programs fail."""
     arguments: dict[str, Any] = Field(default={})
     """Keyword arguments of evaluate(), for evaluators that need more than the program's path."""
     judges: dict[str, Any] = Field(default={})
@@ -281,7 +281,7 @@ class RunConfig(Section):
     seed: Count = 0
     """Random seed; change it for an independent repetition."""
     origin: tuple[str, ...] = ()
-    """Run that gives more starting programs (--from), and their ids; without ids its best programs."""
+    """[RUN, PROGRAM, ...]: start also from these programs of a run (--from); [RUN]: from its best ones."""
 
 
 class Config(Tree):

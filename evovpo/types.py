@@ -92,7 +92,7 @@ class PromptKind(StrEnum):
 
     @property
     def is_free(self) -> bool:
-        """True if the programs of the ticket do not count against the budget."""
+        """True if the programs of this prompt do not count against the budget."""
         return self in (PromptKind.SEED, PromptKind.SHORTEN)
 
 

@@ -278,7 +278,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return the number of rollouts with k answers in all; the default k is half of all answers, up to 8."""
+    """Return the number of rollouts that contain k answers; the default k is half of all answers, up to 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 

@@ -50,11 +50,12 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it runs. The extra column
-    "NAME trusted" then says yes where the program is right on most of the similar training rows.
+    A program that is wrong on a training row is refused. With --anyway it runs, and an extra column says for
+    each row whether the program is right on most training rows that are similar to the row.
 
-    Three kinds of rows are listed: the program failed; it disagrees with a filled cell, which is kept; no
-    example is similar. Row 1 is the first row below the column names. Exit code 1: some rows failed.
+    The command lists rows on which the program failed, rows whose filled cell differs from the program's
+    result (the cell is kept), and rows that are like no example. Row 1 is the first row below the column
+    names. Exit code 1: some rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """

@@ -33,7 +33,7 @@ def _with_default(help_text: str, default: str) -> str:
 
 
 RunName = Annotated[
-    str, argument("RUN", "Run id, problem (its newest run) or [bold]latest[/bold]; a beginning is enough.")
+    str, argument("RUN", "Run id or its first characters, problem (its newest run), or [bold]latest[/bold].")
 ]
 StoreUrl = Annotated[
     str | None,
@@ -72,8 +72,8 @@ ConfigFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "TOML file in the format of [bold]evovpo config[/bold], or YAML for an OpenEvolve project; "
-        "[bold]none[/bold] ignores the project's config.yaml.",
+        "TOML file in the format of [bold]evovpo config[/bold], or YAML for an OpenEvolve project. The word "
+        "[bold]none[/bold] means: ignore the project's config.yaml.",
         *("--config", "-c"),
     ),
 ]
@@ -92,7 +92,7 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="for an OpenEvolve project: evovpo-out/RUN, without checkpoint",
+        default="evovpo-out/RUN for an OpenEvolve project, where no checkpoint is written",
     ),
 ]
 OutputColumn = Annotated[

@@ -115,7 +115,7 @@ class Measure:
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the probability that one of k answers, or two together, are right on all rows."""
+        """Return for each k the probability that a join of two of k answers is right on all rows."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:

@@ -35,7 +35,7 @@ class VLLMServer:
 
     `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
     difference in nats due to rounding: 1e-4 for float32, more for bfloat16. Raises `ConfigError` for an
-    address that is not HTTP or has a password or query. Every method raises `ServerError`.
+    address that is not HTTP or has a password or query. Every method can raise `ServerError`.
     """
 
     base_url: str

@@ -53,8 +53,8 @@ def open_request(
     """Return the request for a run on a problem folder, an OpenEvolve project, a table or a bundled problem.
 
     A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty one.
-    `allow` grants the permissions that a project asks for; with `is_run`, the servers in its configuration
-    are among these. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
+    `allow` grants permissions that a project needs. With `is_run`, it also needs them for the servers in its
+    configuration. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
     `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()

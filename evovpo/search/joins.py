@@ -102,7 +102,7 @@ _Waiting = tuple[tuple[int, ...], str, Join]
 
 
 class Joins:
-    """The joins waiting to be proposed; without a language there are none."""
+    """The joins waiting to be proposed. There are none if programs of the problem cannot be joined."""
 
     def __init__(self, standing: Standing, language: JoinLanguage | None) -> None:
         self._standing = standing

@@ -301,7 +301,7 @@ class Population:
                 self.cells[cell] = member
 
     def _raise(self, member: Member, home: int, is_new_cell: bool) -> None:
-        """Update the leader, the specialist and the best value per component, and set `gain`."""
+        """Update the leader, the specialist and the highest rewards; set `gain`."""
         best = self._best or [NO_SCORE] * len(member.rewards)
         is_best_at_one = any(value > most for value, most in zip(member.rewards, best, strict=True))
         self._best = list(map(max, member.rewards, best))

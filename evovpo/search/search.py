@@ -104,9 +104,9 @@ class SearchState(Standing):
         """Return the next prompt, or None when the budget is used up.
 
         The first prompt contains the problem's starting programs, and some later prompts contain joins. These
-        programs are evaluated directly; `tell` gets them in one reply without a rollout. All other prompts
-        are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as a
-        separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
+        need no model: evaluate them all and pass them to `tell` in one reply without a rollout. All other
+        prompts are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as
+        a separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
         """
         rng = self._generator()
         if not self.tickets:
@@ -147,7 +147,7 @@ class SearchState(Standing):
         )
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add a stored prompt of an earlier version as the next prompt; `tell` gets its replies as usual."""
+        """Add a prompt stored by an earlier evovpo as the next prompt; `tell` gets its replies as usual."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
 

@@ -102,7 +102,7 @@ def repair(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to write a program from scratch, sometimes with only examples that a good program fails.
+    """Return a plan to write a program from scratch. Some prompts show only what a good program fails.
 
     If the problem has its own evaluator, the plan is to improve a starting program instead.
     """

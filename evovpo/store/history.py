@@ -58,9 +58,9 @@ class History(Database):
         """Yield the groups of a run in the order in which their last rollouts were judged.
 
         With `after`, a prompt id, only groups completed after the group of this prompt are yielded.
-        `rewards_G_M_D` has a row for each answer, requested or given. The row is zero if the answer is
-        missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is False for a
-        rollout with a sandbox fault.
+        `rewards_G_M_D` has a row for each requested answer and each further answer. The row is zero if the
+        answer is missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is False
+        for a rollout with a sandbox fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))

@@ -59,7 +59,7 @@ def measure(
 ) -> None:
     """Measure the rewards of models on a domain, with 95 % intervals over the prompts.
 
-    As many answers per prompt are sampled as the largest value of --k. A model's generation_config.json is
+    The largest value of --k is the number of answers sampled per prompt. A model's generation_config.json is
     ignored.
     Bundled domains use their test tasks; with --data, give rows that were not used for training.
     [bold]--json[/bold] has one row per prompt.

@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that must load a new version before that version is served, as [bold]MODEL@URL[/bold]: "
-        "name of the server's base model, address ending in /v1; repeatable.",
+        "vLLM server, written [bold]MODEL@URL[/bold]: name of its base model, and address ending in /v1. It "
+        "must load a version before the version is used; repeatable.",
         "--server",
     ),
 ]
@@ -93,7 +93,7 @@ def retrain(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train the model on stored runs, and serve the new version unless it is clearly worse.
+    """Train the model on stored runs, and use the new version from then on unless it is clearly worse.
 
     After Ctrl-C or a crash the same command continues from the last checkpoint.
 
@@ -212,7 +212,7 @@ def rollback(
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Serve another policy version, by default the previous one.
+    """Go back to another policy version, by default the previous one.
 
     [dim]Example:[/dim]  evovpo rollback
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DOMAIN = option(
     "NAME",
     "A domain or your own Python file (docs/domains.md). [bold]maze[/bold], [bold]maze-conflict[/bold] and "
-    "[bold]strings[/bold] have tasks and a start model, [bold]maze-words[/bold] has tasks; the others need "
+    "[bold]strings[/bold] have tasks and a start model, [bold]maze-words[/bold] has only tasks; others need "
     "--data.",
     "--domain",
 )
@@ -72,7 +72,7 @@ def train(
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions per prompt, more than the objective's k.", min=2)] = 8,
+    rollouts: Annotated[int, option("G", "Completions per prompt; at least 1 more than k.", min=2)] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,

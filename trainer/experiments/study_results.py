@@ -101,7 +101,7 @@ class StudyResults:
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return the costs of each arm: tuning, one training, and its searches by a strategy.
+        """Return the costs of each arm: of tuning, of one training, and of the searches with `strategy`.
 
         Arms whose rows lack these costs are left out; older rows have no CPU seconds.
         """

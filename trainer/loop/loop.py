@@ -1,7 +1,7 @@
 """The definition of a loop, which alternates searches and trainings of the model that the searches use.
 
-The id of a loop is a hash of its definition. The ids of its runs begin with this id, and its trainings name
-their runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
+The id of a loop is a hash of its definition. The ids of its runs begin with this id, and each training lists
+its runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
 """
 
 from collections.abc import Sequence

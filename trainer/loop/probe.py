@@ -81,7 +81,7 @@ class ProbeResult:
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return a statistic of `Measure` by k, `[P, len(ks)]`, for the P problems that have this one."""
+        """Return the statistic `figure` for each k, `[P, len(ks)]`; P problems have this statistic."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 

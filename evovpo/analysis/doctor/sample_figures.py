@@ -104,7 +104,7 @@ def weightings(components: int) -> Floats:
 
 
 def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
-    """Return the mean headroom of S sets, each of one or more answers `[m, D]`."""
+    """Return by how much the best of a set under random weights exceeds its best mean reward, over S sets."""
     return float(
         np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
     )

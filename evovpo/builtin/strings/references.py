@@ -30,7 +30,7 @@ def runs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return the token for the kind and length of a run. Runs above a maximum length share a token."""
+    """Return the token for a run of characters of one kind: the kind, and the length up to a maximum."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"

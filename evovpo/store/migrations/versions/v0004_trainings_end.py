@@ -1,4 +1,4 @@
-"""The training of a policy version's event; the new folder of the packaged models."""
+"""Adds the training to each event of a policy version; updates the folder of the packaged models."""
 
 from pathlib import Path
 
