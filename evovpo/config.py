@@ -50,7 +50,7 @@ class SearchConfig(Section):
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Shares of prompts that improve a parent, start anew, ... {climb=0.8, fresh=0.2}; if empty, learned."""
+    """Shares of the kinds of prompts (docs/search.md), such as {climb=0.8, fresh=0.2}; empty: learned."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
@@ -66,7 +66,7 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """A prompt shows at most this many failed changes to its parent; 0 saves tokens."""
+    """Maximum number of failed changes to the parent program shown in a prompt; 0 saves tokens."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -161,7 +161,7 @@ class ModelConfig(Section):
     system: str | None = None
     """System message that replaces the prompt's."""
     extra: dict[str, Any] = Field(default={})
-    """Additional request fields, such as {reasoning_effort = "low"}; no training on runs with top_p."""
+    """Additional request fields, such as {reasoning_effort = "low"}. Runs with top_p cannot be trained on."""
 
     def check(self) -> None:
         if not self.name:
@@ -187,8 +187,8 @@ class SandboxConfig(Section):
     """Isolation and execution of untrusted programs."""
 
     minimum_level: SandboxLevel = "landlock+seccomp"
-    """Minimum isolation. Raise it to hide even the existence of files; lower it if the machine has less and
-    you trust the programs (docs/sandbox.md).
+    """Minimum isolation. Raise it to hide even the existence of files; lower it for trusted programs if the
+    machine does not support this level (docs/sandbox.md).
     """
     workers: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Number of programs run in parallel; None: one per core, lower it to leave cores for the model."""

@@ -117,7 +117,7 @@ class PolicyEventKind(StrEnum):
 
     @property
     def ends_training(self) -> bool:
-        """True if the training of this event is finished."""
+        """True if this event ends its training."""
         return self is not PolicyEventKind.PUBLISHED
 
 

@@ -85,7 +85,7 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Report the texts of a prompt, and {source: {component: reward in [0, 1]}} for its `programs`.
+        """Report the replies to a prompt, and {source: {component: reward in [0, 1]}} for their programs.
 
         None in place of rewards marks a failed program, and counts as zeros. A repeated call changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].

@@ -43,7 +43,9 @@ def apply(
     ],
     anyway: Annotated[
         bool,
-        flag("--anyway", "Also use a program that fails training rows; a column marks trusted rows."),
+        flag(
+            "--anyway", "Also use a program that fails training rows; mark rows where it is probably right."
+        ),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,

@@ -30,8 +30,8 @@ app = typer.Typer(
     name="evovpo",
     help="""Evolve programs that can be scored, with any language model.
 
-A small model for text functions is included; other programs
-are written by an instruction model behind a server.
+The included small model writes text functions. For other
+programs, use an instruction model behind a server.
 
 [bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
 

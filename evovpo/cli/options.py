@@ -82,8 +82,8 @@ Allow = Annotated[
     list[str] | None,
     option(
         "WHAT",
-        "Permission for an evaluator, project or somebody else's run: env=NAME, read=PATH, write=PATH, "
-        "path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; repeatable.",
+        "Permission for an evaluator, project or somebody else's run (docs/sandbox.md): env=NAME, read=PATH, "
+        "write=PATH, path=FOLDER, cwd=FOLDER, network, gpu, sandbox=off, server=URL, key=NAME; repeatable.",
     ),
 ]
 OutputDir = Annotated[
@@ -92,7 +92,7 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="evovpo-out/RUN for an OpenEvolve project, where no checkpoint is written",
+        default="none; OpenEvolve projects: evovpo-out/RUN, no checkpoint",
     ),
 ]
 OutputColumn = Annotated[

@@ -112,7 +112,7 @@ def check(
             "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
     ] = None,
-    prompts: Annotated[bool, flag("--prompts", "Only show the first prompts of a run.")] = False,
+    prompts: Annotated[bool, flag("--prompts", "Only show the prompts that a run would send first.")] = False,
     write_prompts: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates to this folder, for editing.")
     ] = None,

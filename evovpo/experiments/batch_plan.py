@@ -156,7 +156,7 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
-    """Yield differences between a stored run and a cell. Store, executor and workers may differ."""
+    """Yield differences between a stored run and a cell, except in store, executor and workers."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)

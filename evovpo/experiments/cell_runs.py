@@ -79,7 +79,7 @@ def _open(store_url: str | None) -> Store:
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return `works` with the cores divided among `jobs` parallel cells.
 
-    A number of workers in a cell's settings is kept. `executor` overrides the executor of the settings.
+    If the settings of a cell name the number of workers, it is kept. `executor` overrides their executor.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))

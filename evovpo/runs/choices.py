@@ -34,7 +34,7 @@ def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format for the setting `prompt.style`.
 
     `auto` is the built-in model's format if proposer and problem allow it. Otherwise the format asks for
-    edits if the starting program is long or partly fixed, else for whole programs. Raises `ProblemError` if
+    edits if the starting program is long or has fixed parts, else for programs. Raises `ProblemError` if
     the problem does not fit, and `ConfigError` for unusable templates or an unusable proposer.
     """
     style, proposer = config.prompt.style, config.proposer

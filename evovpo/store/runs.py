@@ -93,7 +93,7 @@ class Runs(Database):
         heldout: tuple[int, int] | None = None,
         part: RunPart | None = None,
     ) -> None:
-        """Append a status to a run, optionally with its held-out result (passed, total) and a new part."""
+        """Append a status to a run, optionally with a held-out result (passed, total) and new settings."""
         require_run(connection, run_id)
         now = datetime.now(UTC).isoformat(timespec="seconds")
         passed, total = heldout or (None, None)

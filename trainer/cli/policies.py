@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server, written [bold]MODEL@URL[/bold]: name of its base model, and address ending in /v1. It "
-        "must load a version before the version is used; repeatable.",
+        "vLLM server that loads the version before it is used, as [bold]MODEL@URL[/bold]: name of the server's "
+        "base model, and address ending in /v1; repeatable.",
         "--server",
     ),
 ]
@@ -212,7 +212,7 @@ def rollback(
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Go back to another policy version, by default the previous one.
+    """Go back to another policy version, by default the parent of the current one.
 
     [dim]Example:[/dim]  evovpo rollback
     """

@@ -29,7 +29,7 @@ _DOMAIN = option(
 DomainName = Annotated[str, _DOMAIN]
 Data = Annotated[
     str | None,
-    option("FILE", "Prompts in the format of the domain's public data; several files as FILE,FILE."),
+    option("FILE", "Prompts in the format of the domain's data set; several files as FILE,FILE."),
 ]
 Dates = Annotated[
     str,

@@ -80,8 +80,8 @@ def serve_policy(
 ) -> PolicyVersion:
     """Load a stored version into every target, serve it to searches, and return it.
 
-    A target can serve full weights only if it was started with them. All adapters are unloaded, except those
-    of this version and of the version served before, which may still have requests.
+    Full weights, unlike adapters, must be those that the target was started with. All adapters are unloaded,
+    except those of this version and of the version served before, which may still have requests.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
     `PublishError`, with a `refused` event, if the folder has changed since publication or a target fails.

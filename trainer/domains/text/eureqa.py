@@ -54,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """True if both normalised names are equal. If nothing is left (`The_The`), the names must be equal."""
+    """True if the normalised names are equal; names that become empty (`The_The`) are compared as they are."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()
