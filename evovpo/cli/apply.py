@@ -43,9 +43,7 @@ def apply(
     ],
     anyway: Annotated[
         bool,
-        flag(
-            "--anyway", "Also use a program that fails training rows; mark rows where it is probably right."
-        ),
+        flag("--anyway", "Also use a program that fails training rows, and mark the rows to trust."),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,

@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that loads the version before it is used, as [bold]MODEL@URL[/bold]: name of the server's "
-        "base model, and address ending in /v1; repeatable.",
+        "vLLM server that loads the version before it is used, as [bold]MODEL@URL[/bold]: name of its base "
+        "model, and address ending in /v1; repeatable.",
         "--server",
     ),
 ]
