@@ -50,13 +50,13 @@ class SearchConfig(Section):
     strategy: StrategyName = "islands"
     """Search strategy; iid and best-of-n are baselines for comparisons."""
     ways: dict[WayName, NotNegative] = Field(default={})
-    """Shares of the kinds of prompts (docs/search.md), such as {climb=0.8, fresh=0.2}; empty: learned."""
+    """Share of each kind of prompt (docs/search.md), such as {climb=0.8, fresh=0.2}; if empty, learned."""
     islands: Annotated[int, Field(ge=1, le=1024)] = 4
     """Number of sub-populations; raise it for more diversity in a long run."""
     elites: Annotated[int, Field(ge=1, le=100_000)] = 32
     """Programs kept per island; raise it for problems with many objectives."""
     migration_interval: Positive = 50
-    """Prompts of an island between migrations; lower it to spread good programs sooner."""
+    """Number of prompts of an island between migrations; lower it to spread good programs sooner."""
     migration_rate: Share = 0.1
     """Share of an island's programs copied to the next island at each migration; 0 disables migration."""
     rollouts: Annotated[int, Field(ge=1, le=1024)] | None = None
@@ -66,7 +66,7 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Maximum number of failed changes to the parent program shown in a prompt; 0 saves tokens."""
+    """How many failed changes to the parent a prompt shows at most; 0 saves tokens."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -157,7 +157,7 @@ class ModelConfig(Section):
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None for sampling.max_tokens."""
     price: tuple[NotNegative, NotNegative] | None = None
-    """Prices of a million prompt and completion tokens; None: in dollars from genai-prices, if installed."""
+    """[a, b]: prices of a million prompt and completion tokens; None: those of genai-prices, in dollars."""
     system: str | None = None
     """System message that replaces the prompt's."""
     extra: dict[str, Any] = Field(default={})
@@ -281,7 +281,7 @@ class RunConfig(Section):
     seed: Count = 0
     """Random seed; change it for an independent repetition."""
     origin: tuple[str, ...] = ()
-    """[RUN, PROGRAM, ...]: start also from these programs of a run (--from); [RUN]: from its best ones."""
+    """Additional starting programs (--from): [RUN, ID, ...] are these of a run, [RUN] the best of the run."""
 
 
 class Config(Tree):

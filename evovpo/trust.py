@@ -63,7 +63,7 @@ def mark(run_id: str, words: Iterable[str]) -> None:
 
 
 def is_marked(run_id: str, words: Iterable[str]) -> bool:
-    """Return whether this user created a run with exactly these permissions, or granted all of them."""
+    """Return whether this user created the run with exactly these permissions, or granted it all of them."""
     return _mark(run_id, words).exists()
 
 

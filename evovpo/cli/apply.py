@@ -50,8 +50,8 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it runs, and an extra column says for
-    each row whether the program is right on most training rows that are similar to the row.
+    A program that is wrong on a training row is refused. With --anyway it runs. An extra column then says,
+    for each row of the table, whether the program is right on most of the similar training rows.
 
     The command lists rows on which the program failed, rows whose filled cell differs from the program's
     result (the cell is kept), and rows that are like no example. Row 1 is the first row below the column

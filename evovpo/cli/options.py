@@ -92,7 +92,7 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="none; OpenEvolve projects: evovpo-out/RUN, no checkpoint",
+        default="nothing is written; of an OpenEvolve project: evovpo-out/RUN",
     ),
 ]
 OutputColumn = Annotated[

@@ -218,8 +218,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure atomically in 128 colours; `instead` completes the advice of a
-    `ConfigError`."""
+    """Write a matplotlib figure in 128 colours. Raises `ConfigError`, with `instead` as its advice."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:

@@ -178,7 +178,7 @@ def judge(
 
 
 def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level) -> Result:
-    """Return the result of a program that answered calls. Being killed by the fork-server is no failure."""
+    """Return the result of a program that answered calls until it ended or the fork-server killed it."""
     if report.ended_for:
         report = report._replace(ended_for="", status=0)
     return Result(**_ending(report, ProcessOutput({"outputs": []}, is_done=True), b"", log, limits, level))

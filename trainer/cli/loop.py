@@ -85,7 +85,7 @@ def loop(
 
     Held-out problems show at the end whether the loop helped, and after how many problems it has paid for
     itself. A version that is clearly worse than its parent is not used.
-    Problems with a scorer are not held out; the results of each round are shown instead.
+    If problems have a scorer, all are searched and none held out; the results of each round are shown.
     After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo loop strings

@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that loads the version before it is used, as [bold]MODEL@URL[/bold]: name of its base "
-        "model, and address ending in /v1; repeatable.",
+        "[bold]MODEL@URL[/bold] of a vLLM server (name of its base model, address ending in /v1) that loads "
+        "the version before searches use it; repeatable.",
         "--server",
     ),
 ]
@@ -93,7 +93,7 @@ def retrain(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Train the model on stored runs, and use the new version from then on unless it is clearly worse.
+    """Train the model on stored runs, and serve the new version to searches unless it is clearly worse.
 
     After Ctrl-C or a crash the same command continues from the last checkpoint.
 

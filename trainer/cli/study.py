@@ -78,7 +78,7 @@ def study(
     A study FILE names arms and search strategies. Each arm is tuned on validation tasks, trained with
     several seeds, and used in searches; the report is written next to the file (docs/studies.md).
     A recipe FILE trains any model on a domain with several objectives and prints a table.
-    A DOMAIN is a bundled study: it compares objectives on held-out tasks without a search.
+    For a DOMAIN, a bundled study compares objectives on held-out tasks without a search.
     After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo study study.toml

@@ -61,7 +61,7 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="3 for vpo and similar objectives, else 1"),
+        option("M", "Answers in one completion.", min=1, default="3 for vpo and multi-rlvr, else 1"),
     ] = None,
     goals: Annotated[
         bool,
@@ -72,7 +72,7 @@ def train(
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions per prompt; at least 1 more than k.", min=2)] = 8,
+    rollouts: Annotated[int, option("G", "Completions per prompt; more than k of --set k=8.", min=2)] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,

@@ -1,7 +1,7 @@
 """The scorer of an imported task. The reward of an objective is the share of its tests that pass.
 
 `data/tests.json` lists the tests, each with arguments, expected text and objective. `evovpo import-tasks`
-copies this file into problem folders, so it uses only the standard library.
+copies this module into problem folders, so it uses only the standard library.
 """
 
 import json

@@ -156,7 +156,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node, with aliases expanded. A cycle exceeds the limit."""
+    """Return the number of values in a YAML node, with aliases expanded; more than allowed for a cycle."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())

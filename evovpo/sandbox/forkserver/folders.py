@@ -1,4 +1,4 @@
-"""Measures and empties the private folder of evaluations, at any depth."""
+"""Measures and empties the private folder of an evaluation, however deep its contents are nested."""
 
 import contextlib
 import itertools

@@ -135,7 +135,7 @@ class Walk(NamedTuple):
 
 
 def walk(maze: Maze, moves: str) -> Walk:
-    """Return the walk along `moves` (letters U, D, L, R), ignoring the budget."""
+    """Return the walk along `moves` (letters U, D, L, R), however long it is."""
     grid = maze.grid
     cell = maze.start
     visited = [cell]
