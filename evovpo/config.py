@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import Field
 
@@ -298,6 +298,13 @@ class Config(Tree):
     budget: BudgetConfig = BudgetConfig()
     models: tuple[ModelConfig, ...] = ()
     """Several models, or a model with more settings than proposer.model."""
+
+    @classmethod
+    def _build(cls, tree: Mapping[str, Any]) -> Self:
+        proposer = (
+            {"name": "openai"} if tree.get("models") or tree.get("proposer", {}).get("base_url") else {}
+        )
+        return super()._build({**tree, "proposer": proposer | dict(tree.get("proposer", {}))})
 
     @classmethod
     def of_today(cls, data: Any) -> Any:

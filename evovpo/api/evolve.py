@@ -14,7 +14,7 @@ from rich.console import Console
 from evovpo.analysis.scores import combined_curve
 from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.notebook import curve_html, program_html
-from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, rows_of
+from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, ProblemError
 from evovpo.proposers import check_ticket, text_rollout
@@ -87,7 +87,7 @@ class EvolveResult:
 
 
 def evolve(
-    problem: str | Path | None = None,
+    problem: str | Path | Any = None,
     *,
     examples: Examples | None = None,
     heldout: Examples = (),
@@ -112,7 +112,7 @@ def evolve(
 
     Give exactly one of these problems:
 
-    - `problem`: the name of a bundled problem, or a folder.
+    - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines).
     - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. Rows in `heldout`
       are hidden from the search and only reported.
     - `score`: a function that gets the candidate's outputs for `inputs` and runs in this process. If the
@@ -126,6 +126,8 @@ def evolve(
 
     Raises `ConfigError` and `ProblemError` for invalid arguments, and for a `score` that raises.
     """
+    if hasattr(problem, "to_dict"):  # a DataFrame
+        problem, examples = None, problem
     if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
         raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
     if proposer is not None and (base_url or model):
@@ -151,7 +153,7 @@ def evolve(
             own = {"evaluator.initial_program": initial} if initial else {}
             request = open_request(name, file, changes | own)
         elif examples is not None:
-            made = problem_of_examples(rows_of(examples), rows_of(heldout), seed_program, entry, statement)
+            made = problem_of_examples(examples, heldout, seed_program, entry, statement)
             request = RunRequest(made, Config.load(file, changes))
         else:
             assert score is not None

@@ -13,6 +13,7 @@ from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.evaluator import Scorer
 from evovpo.problem.folder import load_problem
+from evovpo.problem.importers.tables import parameter_names
 from evovpo.sandbox import Level, Sandbox
 from evovpo.types import Json, Objective, Problem, Status
 
@@ -44,16 +45,21 @@ def rows_of(examples: Any) -> Sequence[Row]:
     else:
         return cast("Sequence[Row]", examples)
     rows = (list(record.values()) for record in records)
-    return [((*values[:-1],), values[-1]) for values in rows if values[-1] is not None]
+    return [
+        (tuple("" if value is None else value for value in values), result)
+        for *values, result in rows
+        if result is not None
+    ]
 
 
 def problem_of_examples(
-    examples: Sequence[Row], heldout: Sequence[Row], seed_program: str | None, entry: str, statement: str
+    given: Examples, hidden: Examples, seed_program: str | None, entry: str, statement: str
 ) -> Problem:
     """Return a problem whose objectives are the rows. The default `seed_program` returns its first argument.
 
     Raises `ProblemError` for rows of different lengths or values that JSON cannot represent.
     """
+    examples, heldout = rows_of(given), rows_of(hidden)
     if not examples:
         raise ProblemError("examples: expected at least one (arguments, result), found none; give some")
     try:
@@ -61,9 +67,10 @@ def problem_of_examples(
             raise TypeError("arguments come in a tuple, one text too")
         count = len(examples[0][0])
         names = [f"x{index + 1}" for index in range(count)] if count > 1 else ["x"]
+        names = [*parameter_names(given.columns[:-1])] if hasattr(given, "columns") else names
         rows = {
-            part: [{"inputs": list(inputs), "output": output} for inputs, output in given]
-            for part, given in (("train", examples), ("heldout", heldout))
+            part: [{"inputs": list(inputs), "output": output} for inputs, output in listed]
+            for part, listed in (("train", examples), ("heldout", heldout))
         }
         text = json.dumps(rows, allow_nan=False)
     except (TypeError, ValueError, LookupError) as error:

@@ -85,15 +85,13 @@ def apply(
             f"training rows, and would write wrong cells; search on (evovpo resume {view.run.id} -n "
             f"{2 * view.run.evaluations}), or give --anyway for a column that says which rows to trust"
         )
+    rows = read_table(table)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
-    rows = read_table(table)
     try:
         arguments = arguments_of(rows, texts_of(view.problem))
         forms = new_forms(view.problem, rows, column)
-        lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
-        for example in example_rows(view.problem, view.evaluation):
-            lead[form_of(example.inputs)] += 1 if example.passed else -1
+        right = {tuple(one.inputs): one.passed for one in example_rows(view.problem, view.evaluation)}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
     mark, doubtful = f"{column} trusted", 0
@@ -102,7 +100,13 @@ def apply(
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
         bar = progress.add_task("rows", total=len(rows))
         found = run_rows(problem, view.best, config, arguments, lambda n: progress.advance(bar, n))
-        done = zip(rows, arguments, found, strict=True)
+        done = list(zip(rows, arguments, found, strict=True))
+        for row, values, (value, _) in done:
+            if (before := row.get(column)) not in (None, ""):
+                right[tuple(values)] = value in (before, cell_value(before))
+        lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
+        for inputs, is_right in right.items():
+            lead[form_of(inputs)] += 1 if is_right else -1
         for number, (row, values, (value, reason)) in enumerate(done, start=1):
             before = row.get(column)
             if not outcome.solved:

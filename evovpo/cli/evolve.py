@@ -126,7 +126,7 @@ def evolve(
         "search.evaluations": evaluations,
         "run.seed": seed,
         "store.url": store_url,
-        "proposer.name": "openai" if proposer is None and base_url is not None else proposer,
+        "proposer.name": proposer,
         "proposer.model": model,
         "proposer.base_url": base_url,
         "evaluator.initial_program": initial_program,
@@ -248,7 +248,6 @@ def _finish(
     output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    """Print the outcome of a run; exit with 3 if nothing was judged, with 5 if the program memorised."""
     from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.runs.stored import read_run, stored_run
@@ -324,10 +323,11 @@ def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) ->
 def stopped(live: LiveProgress, store: Store) -> NoReturn:
     """Print that a run was stopped and how to resume it, and exit."""
     if live.run is None:
-        leave(Exit.STOPPED, "Stopped before the run began; nothing was stored.")
+        leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
+    proposed = store.run_summary(live.run.id).proposed
     leave(
         Exit.STOPPED,
-        f"Stopped. {live.proposed} of {live.run.evaluations} evaluations are stored.",
+        f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored.",
         f"To continue:  evovpo resume {live.run.id}{store_option(store)}",
     )
 

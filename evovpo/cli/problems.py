@@ -160,12 +160,14 @@ def check(
             raise ConfigError("expected PATH, --write-prompts FOLDER or --bounds RUN, found none; name one")
         return
     from evovpo.builtin.strings.format import expression_fault
+    from evovpo.config import Config
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
     from evovpo.reports.runs_table import check_json, check_view, settings_table
     from evovpo.runs.request import open_request
+    from evovpo.trust import asked_for
 
-    server = {"proposer.name": base_url and "openai", "proposer.base_url": base_url, "proposer.model": model}
+    server = {"proposer.base_url": base_url, "proposer.model": model}
     changes = settings(overrides, {"store.url": store_url, **server})
     if prompts:
         _show_prompts(open_request(path, config_file, changes, output=output, columns=columns))
@@ -202,8 +204,14 @@ def check(
     needs_server = named.config.proposer.name != "openai" and (
         report.problem.evaluator is not None or expression_fault(report.problem)
     )
-    given = {"output": output, "columns": columns, "base-url": base_url, "model": model}
-    chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in given.items() if value)
+    is_yaml = config_file is not None and config_file.suffix != ".toml"
+    granted = asked_for(Config.load(None if is_yaml else config_file, changes))
+    asked = () if named.project is None else asked_for(named.config)
+    named_by_yaml = ("server=", "key=") if is_yaml else ()
+    wanted = [word for word in asked if word not in granted and not word.startswith(named_by_yaml)]
+    given = {"output": [output], "columns": [columns], "base-url": [base_url], "model": [model]}
+    given |= {"config": [config_file and str(config_file)], "set": overrides or [], "allow": wanted}
+    chosen = "".join(f" --{name} {shlex.quote(one)}" for name, many in given.items() for one in many if one)
     missing = " --base-url URL --model NAME" * bool(needs_server)
     say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{missing}")
 

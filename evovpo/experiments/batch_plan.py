@@ -131,7 +131,6 @@ def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) ->
 
 
 def _check_proposer(named: RunRequest, store: Store | None) -> None:
-    """Raise an error if the proposer's model folder, policy version or server is invalid. Loads no model."""
     settings = named.config.proposer
     if settings.name == "local":
         folder = Path(settings.model) if settings.model else None
@@ -156,7 +155,6 @@ async def _ask_server(named: RunRequest, store: Store | None) -> None:
 
 
 def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]:
-    """Yield differences between a stored run and a cell, except in store, executor and workers."""
     if stored.problem_version != problem.version:
         yield "another version of the problem"
     earlier = Config.from_json(stored.config_json)

@@ -58,7 +58,6 @@ def _do(task: PoolTask, folder: Path, mailbox: Any) -> TaskDone | FailedTask:
 
 
 def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Run tasks on the cluster, and yield messages as `pool._do_here` does. `jobs` limits parallel tasks."""
     import ray
     from ray.exceptions import RayError
     from ray.util.queue import Queue

@@ -140,7 +140,6 @@ async def _guard(token: str | None, request: Request, call_next: RequestResponse
 
 
 def _refusal(token: str | None, request: Request) -> Response | None:
-    """Return an error, or a redirect that moves the token to a cookie; None accepts the request."""
     if token is None:
         host = request.headers.get("host", "").rsplit(":", 1)[0].strip("[]")
         return None if host in _LOCAL else _error(403, f"asked as {host!r}; expected localhost or 127.0.0.1")

@@ -56,7 +56,6 @@ def _functions(source: str, path: Path, faults: Faults) -> dict[str, _Function] 
 def _check_function(
     function: _Function | None, path: Path, name: str, parameters: tuple[str, ...] | None, faults: Faults
 ) -> None:
-    """Add an error unless `function` is a plain function with `parameters`; None allows any parameters."""
     if function is None:
         fix = f"define {name}({', '.join(parameters or ())}) at the top level"
         faults.add(path.name, name, "a function of this name", "none", fix)

@@ -151,7 +151,6 @@ def _lines(text: str) -> list[_Line]:
 
 
 def _is_unclosed(following: list[str], fence: str) -> bool:
-    """True if no closing fence comes before the next opening fence or the end of the text."""
     for line in following:
         if _closes(line, fence):
             return False

@@ -61,8 +61,8 @@ class OpenAIProposer:
         self._models = tuple(with_price(one, one.base_url or settings.base_url or "") for one in named)
         if budget.money and not any(one.price for one in self._models):
             raise ConfigError(
-                f"budget.money is {budget.money:g} and no model has a price; set models.price, or install "
-                "genai-prices if the provider is a public one"
+                f"budget.money is {budget.money:g} and no model has a price; set models.price in a file for "
+                "--config: under [[models]], price = [A, B] of a million prompt and completion tokens"
             )
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(

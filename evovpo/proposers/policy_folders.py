@@ -87,7 +87,6 @@ def require_folder(version: PolicyVersion) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _digest(folder: str) -> str:
-    """Return 8 hex digits of the hash of an adapter's files; published folders never change."""
     digest = hashlib.sha256()
     for file in sorted(Path(folder).glob("adapter_*")):
         digest.update(file.name.encode() + file.read_bytes())

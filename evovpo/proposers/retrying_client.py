@@ -128,7 +128,6 @@ class Client:
         return [reply._replace(logprobs=None) for reply in sent.replies], share
 
     async def _check_temperature(self, form: Form, ticket: PendingPrompt) -> None:
-        """Raise `ConfigError` if log-probabilities ignore the temperature: they are useless for training."""
         temperature = form.sampling.temperature
         places = []
         for value in (temperature, 1.0):
@@ -235,7 +234,6 @@ class Client:
     def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
     ) -> Form:
-        """Adapt the shape after a refusal and return the corrected request; raises if impossible."""
         address, refusal = self.server.address, sent.refusal
         assert refusal is not None
         if sent.status in (401, 403):
@@ -246,7 +244,7 @@ class Client:
             other = ", or takes chats only (then --set proposer.endpoint=chat)" * (form.endpoint != CHAT)
             raise ServerError(
                 f"{address} does not serve {name!r} ({sent.detail}): it lists no such model in "
-                f"/v1/models (then name another: --model, models.name, or llm.models of a config.yaml){other}"
+                f"/v1/models (then name another: --model, in `resume` --set proposer.model=){other}"
             )
         refused = ServerError(f"{address} refused a request: {sent.detail}")
         if sent.status not in (400, 413, 422):
@@ -284,7 +282,6 @@ class Client:
         self._say_once(why + "; each reply is asked for in a request of its own")
 
     def _check_answer(self, sent: _SentRequest) -> None:
-        """Warn about missing data. Raises `ServerError` if token counts that a budget needs are missing."""
         if None in (sent.call.prompt_tokens, sent.call.completion_tokens) and self.gate.budget.is_limited:
             raise ServerError(
                 f"{self.server.address} does not say how many tokens a request took, so that no budget can "

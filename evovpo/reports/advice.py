@@ -27,7 +27,13 @@ def advice(
     `unread` are answers without a program, from `Store.answers`; one of them is quoted. If `is_failed`, the
     run has judged no program, and more evaluations are not advised.
     """
-    further = f"evovpo resume {view.run.id} --evaluations {2 * view.run.evaluations}{store_option}"
+    budget, calls = Config.from_json(view.run.config_json).budget, view.summary.calls
+    more = f"--evaluations {2 * view.run.evaluations}"
+    if budget.tokens and calls.prompt_tokens + calls.completion_tokens >= budget.tokens:
+        more = f"--set budget.tokens={2 * budget.tokens}"
+    if budget.money and (calls.cost or 0.0) >= budget.money:
+        more = f"--set budget.money={2 * budget.money:g}"
+    further = f"evovpo resume {view.run.id} {more}{store_option}"
     return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread, is_failed), _MOST))
 
 

@@ -102,7 +102,6 @@ def examine_problem(
 
 
 def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
-    """Return the report on a run, or None if no completely judged prompt has an answer with a program."""
     sample = take_sample(problem, store.groups(run.id))
     return DoctorReport(problem, run, diagnose(sample)) if len(sample.different_N_D) else None
 

@@ -237,7 +237,6 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
 
 
 def _coverage(view: RunView) -> list[Coverage]:
-    """Return the joint coverage of a run's programs over time; empty for a single component."""
     risen = view.summary.risen
     if not risen or len(view.problem.objectives) == 1:
         return []

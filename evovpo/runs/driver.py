@@ -146,7 +146,6 @@ class Driver:
                 await self._judge_and_tell(prompt, rollouts)
 
     async def _ask(self, sampling: Sampling, reopened: list[tuple[Prompt, tuple[int, ...]]]) -> None:
-        """Send prompts, `reopened` ones first, until enough are open or the search must wait for results."""
         while self._may_ask():
             if reopened:
                 prompt, missing = reopened.pop(0)
@@ -219,7 +218,6 @@ class Driver:
         self._commit(self._groups.tells(prompt, rollouts, await self._groups.find(prompt, rollouts)))
 
     def _note_unread(self, tell: Tell) -> None:
-        """Stop the run if a server model writes many consecutive answers without a program."""
         if self.config.proposer.name != "openai":
             return
         for judged in tell.judged:
@@ -229,7 +227,6 @@ class Driver:
             self.stop_reason = f"{self._unread} answers in a row held no program"
 
     def _note_faults(self, tell: Tell) -> None:
-        """Stop the run if an evaluator reports the same fault for many consecutive programs."""
         if self.search.problem.evaluator is None:
             return
         for evaluation in (one.evaluation for one in tell.judged):

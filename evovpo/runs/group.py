@@ -138,7 +138,6 @@ class GroupJudge:
         return Tell(prompt.id, rollout, tuple(judged))
 
     async def _evaluate(self, new: Mapping[str, Program]) -> tuple[dict[str, Evaluation], set[str]]:
-        """Evaluate programs; return the evaluations by id, and the ids of programs run for this group."""
         loop = asyncio.get_running_loop()
         own = [program_id for program_id in new if program_id not in self._running]
         for program_id in own:

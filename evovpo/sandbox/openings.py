@@ -26,8 +26,9 @@ _PROGRAM = re.compile(
 _FILE = re.compile(r"Permission denied: '(/[^']+)'|'(/[^']+)'[^'\n]*Permission denied")
 _NETWORK = re.compile(
     r"name resolution|Name or service not known|getaddrinfo|Network is unreachable|URLError"
-    r"|Max retries exceeded|ConnectionError|Could not resolve host"
+    r"|Max retries exceeded|ConnectionError|Could not resolve host|urlopen error"
 )
+_VARIABLE = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return advice if an error text reports a missing program, file or network; else an empty text."""
+    """Return advice if an error text reports a missing program, file, variable or network; else ""."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:
@@ -69,6 +70,9 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     for name in map("".join, _FILE.findall(text)):
         if Path(name).exists() and f"read={name}" not in allowed:
             return f"{name} is closed in the sandbox: open it with --allow read={name}"
+    for name in _VARIABLE.findall(text):
+        if name in os.environ and f"env={name}" not in allowed:
+            return f"the sandbox does not have the variable {name}: open it with --allow env={name}"
     is_closed = "network" not in allowed and _NETWORK.search(text)
     return "the network is closed in the sandbox: open it with --allow network" * bool(is_closed)
 

@@ -100,7 +100,6 @@ class EvaluatorServer(Server):
         return report or "the watcher ended or does not answer", written, printed
 
     def _other_tasks(self) -> int:
-        """Return how many tasks outside the evaluation count towards the limit on processes."""
         return 2 if self._is_alone or os.geteuid() == 0 else _tasks_of_user() + TASK_SLACK
 
     def _start(self, evaluator: str, is_file: bool, limits: Limits) -> None:

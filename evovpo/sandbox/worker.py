@@ -148,7 +148,6 @@ class Server:
         self._process = None
 
     def _rewind(self, payload: bytes) -> None:
-        """Empty the memory files, so that nothing reaches the next program, and write the payload."""
         for descriptor in self._descriptors:
             os.ftruncate(descriptor, 0)
             os.lseek(descriptor, 0, os.SEEK_SET)  # the position is shared with the children
@@ -157,7 +156,6 @@ class Server:
             written += os.pwrite(self._descriptors[0], payload[written:], written)
 
     def _ask(self, request: bytes, seconds: float, descriptors: Sequence[int] = ()) -> bytes:
-        """Send a request and return the server's answer; empty if the server died or timed out."""
         self._control.settimeout(seconds)
         try:
             if descriptors:

@@ -291,7 +291,6 @@ class Population:
         return before is None
 
     def _number_anew(self) -> None:
-        """Reassign programs and visits to cells after a range grew."""
         cells, visits = self.cells, self.visits
         self.cells, self.visits = {}, Counter()
         for old, member in cells.items():

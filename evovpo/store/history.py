@@ -219,7 +219,6 @@ def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
 
 
 def _origins(connection: Connection, run_id: str, program_ids: Sequence[str]) -> list[Candidate]:
-    """Return the candidate that first proposed each program in the run; seeds have no such candidate."""
     first: dict[str, Candidate] = {}
     is_seed = exists().where(prompts.c.id == tells.c.prompt_id, prompts.c.kind == PromptKind.SEED)
     for start in range(0, len(program_ids), _IDS_PAGE):

@@ -175,7 +175,6 @@ class Browsing(Database):
 
 
 def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
-    """Return the first characters of a text column, decoded like the whole text."""
     return func.substr(column, 1, characters, type_=column.type)
 
 

@@ -193,20 +193,20 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
 ) -> None:
     pandas = pytest.importorskip("pandas")
     assert {"evolve", "read_run"} <= set(dir(evovpo))
-    frame = pandas.DataFrame({"x": ["a <b>", "c", "to fill"], "wanted": ["A <B>", "C", None]})
+    frame = pandas.DataFrame({"A name": ["a <b>", "c", None, "to fill"], "wanted": ["A <B>", "C", "", None]})
     arguments: dict[str, Any] = {
-        "proposer": lambda messages, n: ["```python\ndef solve(x):\n    return x.upper()\n```"] * n,
+        "proposer": lambda messages, n: ["```python\ndef solve(a_name):\n    return a_name.upper()\n```"] * n,
         "evaluations": 4, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
     }  # fmt: skip
-    found = evovpo.evolve(examples=frame, **arguments)
+    found = evovpo.evolve(frame, **arguments)
     assert found.solved_train
     assert found.best("abc") == "ABC"
     assert found.curve[-1][1] == 1.0
     html = found._repr_html_()
-    assert "x.upper()" in html
+    assert "a_name.upper()" in html
     assert "<svg" in html
     stored = evovpo.read_run(found.id, found.store)
-    assert (len(repr(stored)) < 200, "x.upper()" in stored._repr_html_()) == (True, True)
+    assert (len(repr(stored)) < 200, "a_name.upper()" in stored._repr_html_()) == (True, True)
     assert capsys.readouterr().err == ""
     evovpo.evolve(examples=frame, progress=True, **arguments)
     assert "4 evaluations" in capsys.readouterr().err

@@ -153,6 +153,20 @@ def test_apply_trusts_no_row_that_looks_like_mostly_wrong_ones(evovpo: Shell) ->
     assert {row["b trusted"] for row in table(Path("out.csv"), ",")} == {"no"}
 
 
+def test_filled_cells_of_the_table_say_which_rows_to_trust(evovpo: Shell) -> None:
+    known = [f"item {n},item" for n in range(10, 28)] + ["zz!,1", "yy!,2"]
+    wrong = [f"item {n},other" for n in range(30, 60)]
+    Path("learn.csv").write_text("\n".join(["a,b", *known, ""]))
+    with served(["```python\ndef b(a):\n    return a.split()[0]\n```"] * 4) as (address, _):
+        evovpo("evolve", "learn.csv", "--base-url", address, "--model", "m", "-n", "4")
+    for rows, trusted in ((known, "yes"), (known + wrong, "no")):
+        Path("all.csv").write_text("\n".join(["a,b", *rows, "item 77,", ""]))
+        evovpo("apply", "learn", "all.csv", "--column", "b", "-o", "out.csv", "--anyway")
+        assert table(Path("out.csv"), ",")[-1] == {"a": "item 77", "b": "item", "b trusted": trusted}
+    gone = evovpo("apply", "learn", "nothere.csv", "--column", "b", "-o", "out.csv", "--anyway")
+    assert (gone.code, "nothere.csv" in gone.err) == (2, True)
+
+
 def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_paste(evovpo: Shell) -> None:
     unfilled = "Jan;de Wit;\nAnn Lee;Roe;\nEva;van Es;\nKai;Lux;\n"
     Path("my people.csv").write_text(

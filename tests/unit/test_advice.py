@@ -15,9 +15,9 @@ ROWS = len(HARD.objectives)
 SERVED = {"name": "openai", "model": "m", "base_url": "http://localhost:8000/v1"}
 
 
-def view(proposer: dict[str, str] = SERVED, **facts: Any) -> RunView:
+def view(proposer: dict[str, str] = SERVED, budget: Any = None, **facts: Any) -> RunView:
     """Return a run of 100 evaluations in which nothing went wrong and nothing got better after the tenth."""
-    config = Config().changed(proposer=proposer).to_json()
+    config = Config().changed(proposer=proposer, budget=budget or {}).to_json()
     run = Run("run", HARD.id, HARD.version, 0, 100, config, RunStatus.EXHAUSTED, "")
     plain: dict[str, Any] = {
         "proposed": 100, "executed": 100, "joins": 0, "rollouts": 100, "tokens": 0, "sampling_seconds": 0.0,
@@ -73,6 +73,16 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
         ),
         ({"proposer": {"name": "local"}}, THIRDS, "a larger model behind a server: "),
         ({}, THIRDS, "another --seed, or evovpo resume run --evaluations 200"),
+        (
+            {"budget": {"tokens": 90}, "calls": CallTotals(9, 0, 80, 12, None, {})},
+            THIRDS,
+            "another --seed, or evovpo resume run --set budget.tokens=180",
+        ),
+        (
+            {"budget": {"money": 0.5}, "calls": CallTotals(9, 0, 80, 12, 0.6, {})},
+            THIRDS,
+            "another --seed, or evovpo resume run --set budget.money=1",
+        ),
     ],
 )
 def test_each_fact_has_its_advice(

@@ -211,6 +211,7 @@ def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> No
         sandbox={"resources": {"num_cpus": 2.0}},
         search={"target": 0.9},
         run={"origin": ("one", "a", "b")},
+        proposer={"name": "openai"},
         models=(ModelConfig(**model),),
     )
     del stored["search"]["beam"]
@@ -218,6 +219,14 @@ def test_settings_in_the_form_of_earlier_versions_are_read(tmp_path: Path) -> No
     stored["models"] = [model]
     assert Config.load(None, None, stored) == config
     assert Config.from_json('{"evaluator": {"cascade": false}}').evaluator.thresholds == ()
+
+
+def test_a_server_in_the_settings_is_the_proposer_unless_another_is_named() -> None:
+    server = {"proposer.base_url": "http://localhost:8000/v1"}
+    assert Config.load(None, server).proposer.name == "openai"
+    assert Config.load(None, {**server, "proposer.name": "random"}).proposer.name == "random"
+    assert Config.load(None, None, {"models": [{"name": "a"}]}).proposer.name == "openai"
+    assert Config.load(None, {"proposer.model": "folder"}).proposer.name == "local"
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:

@@ -319,4 +319,8 @@ def test_what_an_evaluator_lacks_is_named_with_what_opens_it(
         f"read={tool}"
     )
     assert what_is_missing("<urlopen error: failure in name resolution>").endswith("--allow network")
-    assert what_is_missing("ValueError: no") == ""
+    assert what_is_missing("<urlopen error [Errno 1] Operation not permitted>").endswith("--allow network")
+    monkeypatch.setenv("SOME_KEY", "1")
+    assert what_is_missing("KeyError: 'SOME_KEY'").endswith("open it with --allow env=SOME_KEY")
+    assert what_is_missing("KeyError: 'SOME_KEY'", ["env=SOME_KEY"]) == ""
+    assert what_is_missing("KeyError: 'ABSENT_KEY'") == what_is_missing("ValueError: no") == ""

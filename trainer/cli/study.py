@@ -206,7 +206,6 @@ def _run(
 
 
 def _refuse_others(context: typer.Context, allowed: Sequence[str]) -> None:
-    """Raise `ConfigError` for an option that the file sets as a key, or that has no effect."""
     given = [
         parameter
         for parameter in context.params

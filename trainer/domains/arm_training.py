@@ -255,7 +255,6 @@ def _sample(
 def _training_rows(
     arm: TrainingArm, groups: Sequence[_Group], rng: np.random.Generator
 ) -> tuple[list[list[TrainingRow]], float]:
-    """Return the training rows of each group, and the share of groups with non-zero advantages."""
     rows: list[list[TrainingRow]] = [[] for _ in groups]
     with_spread = 0
     for objective in dict.fromkeys(group.objective for group in groups):
@@ -284,7 +283,6 @@ def _step_figures(groups: Sequence[_Group], with_spread: float) -> dict[str, flo
 
 
 def _chosen_tasks(tasks: int, step: int, prompts: int, seed: int) -> list[int]:
-    """Return the indices of a step's tasks, from an endless sequence of seeded permutations of all tasks."""
     return [
         int(np.random.default_rng([seed, place // tasks, 1]).permutation(tasks)[place % tasks])
         for place in range(step * prompts, (step + 1) * prompts)

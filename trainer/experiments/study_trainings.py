@@ -115,7 +115,6 @@ class TrainingJob:
 
 
 def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callable[[str, Any], None]) -> None:
-    """Run jobs; `take` gets each name and result. Raises `TrainingError` if a job is killed repeatedly."""
 
     def told(message: Message) -> None:
         if isinstance(message, TaskDone):

@@ -268,7 +268,6 @@ class _Writer:
         )
 
     def _row(self, find: FoundProgram, rows: Sequence[int], rng: np.random.Generator) -> TrainingRow | None:
-        """Return the program as a row with a prompt that shows `rows`, or None if it cannot be written."""
         problem, made_by = self._problem, self._format
         origins = [self._held[one] for one in find.made_of if one in self._held]
         parents = [one for one in origins if made_by.can_show(problem, one.program, ParentRole.PARENT)]
@@ -288,7 +287,6 @@ class _Writer:
         return text_row(self._encode(made_by.messages(problem, request)), completion)
 
     def _text(self, program: Program, base: Program | None) -> str:
-        """Return the completion for a program; empty if the format cannot write the program."""
         text = self._format.reply(self._problem, [program], base)
         rollout = Rollout("", "", 0, 0, text, None, None, None, Sampling(), "stop", 0.0)
         (read,) = self._format.answers(self._problem, rollout, 1, base)

@@ -138,7 +138,6 @@ def _place(store: Store, policies: Path, number: int) -> Path:
 
 
 def _owner_of(folder: Path) -> str:
-    """Return the store that a folder was written for; empty for a partial folder without this record."""
     try:
         return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])
     except (OSError, ValueError, KeyError, TypeError):

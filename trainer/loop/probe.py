@@ -180,7 +180,6 @@ def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list
 def _sample_chains(
     policy: LocalPolicy, problem: Problem, prompts: Sequence[Prompt], sampling: Sampling
 ) -> tuple[list[list[Program | None]], int]:
-    """Return the programs `[C][m]` of C completions (None for an unreadable answer), and the tokens."""
     from evovpo.proposers.sampler import sample
 
     prompt_format = ExpressionFormat(problem)

@@ -131,7 +131,6 @@ def _refused(store: Store, version: PolicyVersion, error: Exception) -> PublishE
 
 
 def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -> PolicyVersion | None:
-    """Return the last stored version if an interrupted publication of `made` stored it, else None."""
     last = next(reversed(store.policy_versions()), None)
     if last is None or dataclasses.replace(made, number=last.number, path=last.path) != dataclasses.replace(
         last, metrics=made.metrics

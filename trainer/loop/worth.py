@@ -231,7 +231,6 @@ def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None)
 
 
 def _why_not(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return the likeliest reason why a loop did not gain; `targets` is the number of imitated programs."""
     old, new = (result.values("solved_at_k", [ANSWERS]).sum() for result in (before, after))
     best = [float(np.mean(result.values("best_at_k", [ANSWERS]))) for result in (before, after)]
     figures = f"their best of {ANSWERS} answers went from {best[0]:.3f} to {best[1]:.3f}"

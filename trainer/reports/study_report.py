@@ -269,7 +269,6 @@ def _search_tables(results: StudyResults) -> Iterator[_Table]:
 
 
 def _compared(pair: tuple[ArmRows, ArmRows] | None) -> tuple[str, str, str]:
-    """Return cells with the difference in solved problems and the unlocked problems; dashes if None."""
     if pair is None:
         return "–", "–", "–"
     ours, theirs = pair

@@ -78,7 +78,7 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
     try:
         columns = list(reader.fieldnames or ())
         if not columns or len(set(columns)) < len(columns):
-            found = columns or "nothing"
+            found = columns or "an empty file"
             raise ValueError(f"{path}: line 1: expected another name for each column, found {found}; add it")
         for row in reader:
             line = reader.line_num
@@ -89,12 +89,13 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
     except csv.Error as error:
         found = f"in the row after line {line}: {error}"
         raise ValueError(f"{path}: {found}; close all quotes, and double those in quoted cells") from None
-    if uneven or not rows:
-        found = f"others on {len(uneven)} lines {uneven[:5]}" if uneven else "none"
+    if uneven:
         raise ValueError(
-            f"{path}: expected rows of {len(columns)} cells, as in line 1, found {found}; correct them, "
-            f"and put cells that hold {mark!r} or a line end into double quotes"
+            f"{path}: expected rows of {len(columns)} cells, as in line 1, found others on {len(uneven)}"
+            f" lines {uneven[:5]}; correct them; cells that hold {mark!r} or a line end need double quotes"
         )
+    if not rows:
+        raise ValueError(f"{path}: expected rows below the column names, found none; add some")
     return rows
 
 

@@ -190,7 +190,6 @@ def imported_version(version: str) -> str:
 
 
 def _is_same(problem: Problem, content: tuple[str, ...], names: list[str]) -> bool:
-    """True if a stored or imported problem has the same files and no additional objectives."""
     found, version = {objective.name for objective in problem.objectives}, _version(problem, content)
     is_searched_so = found <= {*names} if names else problem.has_one_score
     return is_searched_so and problem.version in (version, imported_version(version))

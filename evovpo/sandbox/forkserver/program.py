@@ -89,7 +89,6 @@ def _candidate_line(traceback: TracebackType | None) -> int | None:
 
 
 def _plain(value: object) -> object:
-    """Return a numpy array or scalar, which the JSON encoder cannot write, as a list or number."""
     if type(value).__module__.partition(".")[0] == "numpy":
         return value.tolist()  # type: ignore[attr-defined]
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -83,7 +83,6 @@ def main(arguments: list[str]) -> None:
 
 
 def _load(library_paths: list[str], preload: list[str]) -> None:
-    """Import modules and run a first program, so that candidates inherit the result."""
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.path += library_paths
     with _without_fork_hooks():

@@ -104,7 +104,6 @@ def sample_task(rng: Random, heldout: int = 0) -> StringTask:
 def _more_rows(
     rng: Random, cells: Sequence[Cell], count: int, rows: Sequence[tuple[str, ...]], text: str
 ) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """Return up to `count` new rows on which the program runs, with its outputs. `rng` is unchanged."""
     state = rng.getstate()
     drawn = {tuple(cell() for cell in cells): None for _ in range(count)}
     rng.setstate(state)
