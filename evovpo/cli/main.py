@@ -92,7 +92,6 @@ def mount_commands() -> None:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Act like Ctrl-C, even where SIGINT is blocked."""
     handler = signal.getsignal(signal.SIGINT)  # asyncio's own while a search runs
     (handler if callable(handler) else signal.default_int_handler)(number, frame)
 

@@ -167,4 +167,4 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
 def _comparable(config: Config) -> Config:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
     found = config.changed(store=StoreConfig(), sandbox=sandbox)
-    return found.changed(run={"programs": ()})
+    return found.changed(run={"origin": config.run.origin[:1]})

@@ -244,7 +244,7 @@ class Client:
             other = ", or takes chats only (then --set proposer.endpoint=chat)" * (form.endpoint != CHAT)
             raise ServerError(
                 f"{address} does not serve {name!r} ({sent.detail}): it lists no such model in "
-                f"/v1/models (then name another: --model, in `resume` --set proposer.model=){other}"
+                f"/v1/models (then name another: --model, models.name, resume --set proposer.model=X){other}"
             )
         refused = ServerError(f"{address} refused a request: {sent.detail}")
         if sent.status not in (400, 413, 422):

@@ -192,7 +192,8 @@ class ForkServer(Server):
         log_start = os.pread(log, limits.log_bytes, 0)
         if not message:
             self.stop()
-            detail = f"the fork-server died or does not answer: {log_start[-300:].decode(errors='replace')}"
+            said = log_start[-300:].decode(errors="replace") or "memory or processes may be short"
+            detail = f"the fork-server died or does not answer: {said}"
             return sandbox_failure(detail, len(cases), self._settings.level)
         written = os.pread(result, limits.result_bytes + 1, 0)
         report = ChildReport(**json.loads(message))

@@ -9,7 +9,7 @@ from shell import Shell
 
 pytestmark = pytest.mark.slow
 
-ADAPTER = Path(__file__).parents[2] / "docs/examples/shinka_evaluator.py"
+ADAPTER = Path(__file__).parents[2] / "docs/examples/shinka/evaluator.py"
 INITIAL = """
 # EVOLVE-BLOCK-START
 def guess():
@@ -57,7 +57,7 @@ def test_a_task_of_shinka_is_judged_by_its_own_evaluate(evaluate: str, evovpo: S
         pytest.importorskip("shinka.core", reason="shinka-evolve is not installed")
     folder = tmp_path / "task"
     folder.mkdir()
-    shutil.copy(ADAPTER, folder / "evaluator.py")
+    shutil.copy(ADAPTER, folder)
     (folder / "evaluate.py").write_text(textwrap.dedent(evaluate))
     (folder / "initial.py").write_text(INITIAL.format(value=3.0))
     right = evovpo("check", folder, "--json")

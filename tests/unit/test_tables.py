@@ -95,13 +95,13 @@ def test_a_latin_1_file_is_read_with_a_note(tmp_path: Path, capsys: pytest.Captu
     ("name", "content", "complaint"),
     [
         ("a.csv", "a,b\n1,2\n3\n4,5,6\n", r"a\.csv: expected rows of 2 cells.* on 2 lines \[3, 4\]"),
-        ("a.csv", "", r"a\.csv: line 1: expected another name for each column, found nothing"),
+        ("a.csv", "", r"a\.csv: line 1: expected another name for each column, found an empty file"),
         (
             "a.csv",
             "a,b\n1,2\n".encode("utf-16"),
             r"a\.csv: expected CSV in UTF-8, found another kind",
         ),
-        ("a.csv", "a,b\n", r"a\.csv: expected rows of 2 cells, as in line 1, found none"),
+        ("a.csv", "a,b\n", r"a\.csv: expected rows below the column names, found none"),
         ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*for each column, found \['a', 'b', 'a'\]"),
         ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: in the row after line 2: .*close all quotes"),
         ("a.csv", 'a,b\n1,2\n"3"x,4\n', r"a\.csv: in the row after line 2: "),

@@ -1,4 +1,4 @@
-"""The evaluator for a task of ShinkaEvolve: save it as evaluator.py beside the task's evaluate.py."""
+"""The evaluator for a task of ShinkaEvolve: copy it beside the task's evaluate.py."""
 
 import json
 import tempfile
