@@ -1,6 +1,6 @@
 """`evovpo study FILE`: what is wrong with a file, rows that stay, figures by hand, a whole small study."""
 
-import gzip
+import bz2
 import itertools
 import json
 import re
@@ -187,7 +187,7 @@ def test_a_row_that_a_crash_cut_off_is_cut_away_and_rows_that_were_compressed_st
     path.write_bytes(path.read_bytes()[:-20])
     again = Export(tmp_path)
     assert list(again.searches) == [SearchKey("a", "iid", 0, "p")]
-    (tmp_path / "searches.jsonl.gz").write_bytes(gzip.compress(path.read_bytes()))
+    (tmp_path / "searches.jsonl.bz2").write_bytes(bz2.compress(path.read_bytes()))
     path.unlink()
     again.add_searches([search("a", "iid", 1, "p")])
     assert [key.seed for key in Export(tmp_path).searches] == [0, 1]

@@ -4,7 +4,7 @@ An answered test task has a row among the searches, with the strategy `test task
 computed again. `study.json` holds the settings of these rows; a study file with other settings is refused.
 """
 
-import gzip
+import bz2
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -115,8 +115,8 @@ class Export:
 
         An incomplete last row of the plain file, left by a crash, is removed.
         """
-        path, packed = self._path(name), self._folder / f"{name}.jsonl.gz"
-        before = gzip.decompress(packed.read_bytes()) if packed.exists() else b""
+        path, packed = self._path(name), self._folder / f"{name}.jsonl.bz2"
+        before = bz2.decompress(packed.read_bytes()) if packed.exists() else b""
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
