@@ -129,7 +129,6 @@ def _serve(
     report: Callable[[], Record] | None,
     ready: Callable[[str, bool], None],
 ) -> None:
-    """Serve a store until Ctrl-C; calls `ready` with the address and whether it contains a token."""
     from evovpo.page.page_server import application, needs_token, serve
     from evovpo.page.page_store import Source
     from evovpo.page.reports import LiveReport

@@ -209,9 +209,10 @@ def check(
     asked = () if named.project is None else asked_for(named.config)
     named_by_yaml = ("server=", "key=") if is_yaml else ()
     wanted = [word for word in asked if word not in granted and not word.startswith(named_by_yaml)]
-    given = {"output": [output], "columns": [columns], "base-url": [base_url], "model": [model]}
-    given |= {"config": [config_file and str(config_file)], "set": overrides or [], "allow": wanted}
-    chosen = "".join(f" --{name} {shlex.quote(one)}" for name, many in given.items() for one in many if one)
+    given = [("output", output), ("columns", columns), ("base-url", base_url), ("model", model)]
+    given += [("config", str(config_file or "")), *(("set", one) for one in overrides or ())]
+    chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in given if value)
+    chosen += "".join(f" --allow {shlex.quote(word)}" for word in wanted)
     missing = " --base-url URL --model NAME" * bool(needs_server)
     say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{missing}")
 
