@@ -164,7 +164,7 @@ def check(
     from evovpo.errors import InitialProgramError
     from evovpo.judging.check import check_problem, check_project
     from evovpo.reports.runs_table import check_json, check_view, settings_table
-    from evovpo.runs.request import open_request
+    from evovpo.runs.request import is_yaml, open_request
     from evovpo.trust import asked_for
 
     server = {"proposer.base_url": base_url, "proposer.model": model}
@@ -204,10 +204,9 @@ def check(
     needs_server = named.config.proposer.name != "openai" and (
         report.problem.evaluator is not None or expression_fault(report.problem)
     )
-    is_yaml = config_file is not None and config_file.suffix != ".toml"
-    granted = asked_for(Config.load(None if is_yaml else config_file, changes))
+    granted = asked_for(Config.load(None if is_yaml(config_file) else config_file, changes))
     asked = () if named.project is None else asked_for(named.config)
-    named_by_yaml = ("server=", "key=") if is_yaml else ()
+    named_by_yaml = ("server=", "key=") if is_yaml(config_file) else ()
     wanted = [word for word in asked if word not in granted and not word.startswith(named_by_yaml)]
     given = [("output", output), ("columns", columns), ("base-url", base_url), ("model", model)]
     given += [("config", str(config_file or "")), *(("set", one) for one in overrides or ())]

@@ -89,7 +89,6 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _value_fault(row: Json) -> tuple[str, str] | None:
-    """Return (expected, fix) for a row with an unusable value, else None."""
     if _depth(row) > _DEEPEST_VALUE:
         return f"at most {_DEEPEST_VALUE} nested lists", "flatten the value"
     try:

@@ -41,6 +41,11 @@ class RunRequest:
     """Warnings about the problem, or remarks on how the rows of a table were used."""
 
 
+def is_yaml(config_file: Path | None) -> bool:
+    """True if `--config` names the YAML of an OpenEvolve project, or `none` in its place."""
+    return config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none")
+
+
 def open_request(
     name: str,
     config_file: Path | None = None,
@@ -67,7 +72,7 @@ def open_request(
             "for results as --output-dir"
         )
     yaml = None
-    if config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none"):
+    if is_yaml(config_file):
         yaml, config_file = config_file, None
     path = resolve_problem(name)
     if is_project(path):

@@ -373,7 +373,6 @@ def _last_checkpoint(output: Path) -> Path | None:
 def _measured(
     asked: TrainingRequest, trainer: VPOTrainer, test: Domain | None, name: str, watch: Watch
 ) -> list[dict[str, Any]] | None:
-    """Return the current model's statistics for each prompt. Each process samples a share of the prompts."""
     if test is None:
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)

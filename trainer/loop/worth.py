@@ -141,7 +141,6 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
 
 
 def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
-    """Measure a version on the held-out problems, in `jobs` processes or, if `jobs` is 1, in this process."""
     loop, said = turns.loop, f"version {version.number}"
     total = len(loop.held_out)
     count = min(_PARTS * turns.jobs, total)

@@ -364,7 +364,6 @@ def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
 
 
 def _mean_line(name: str, logs: Sequence[Any], figure: str) -> StepCurve:
-    """Return a curve of an arm's statistic by step: the mean over trainings, smoothed over ten steps."""
     steps = range(min(map(len, logs)))
     means = [sum(log[step][figure] for log in logs) / len(logs) for step in steps]
     windows = [means[max(0, step - 9) : step + 1] for step in steps]
