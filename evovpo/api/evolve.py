@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, ProblemError
 from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
+from evovpo.reports.run_report import nothing_judged
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.start_resume import start
@@ -74,7 +76,7 @@ class EvolveResult:
     """Number of candidates proposed."""
     store: str
     stopped: str
-    """Why an unsolved run ended early; else empty."""
+    """Why an unsolved run ended early or judged no program; else empty."""
     score_name: str = "mean reward"
     """Name of the score that ranks programs; the curve shows this score."""
     curve: tuple[tuple[int, float], ...] = ()
@@ -172,6 +174,8 @@ def evolve(
             else:
                 outcome = start(request, opened, own_proposer)
             view = stored_run(opened, outcome.run)
+            if reason := nothing_judged(outcome, view.summary):
+                warnings.warn(reason, stacklevel=2)
             scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
             means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
             judged = opened.known_evaluation(request.problem.version, outcome.program_id)
@@ -192,7 +196,7 @@ def evolve(
                 ),
                 evaluations=outcome.evaluations,
                 store=opened.name,
-                stopped=outcome.stopped,
+                stopped=outcome.stopped or reason,
                 score_name=outcome.score_name or "mean reward",
                 curve=tuple(scores if outcome.score_name else means),
             )

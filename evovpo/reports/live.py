@@ -146,10 +146,12 @@ class LiveProgress(WorkBar):
         self._bars.below = Group(*shown)
         self.show(self._bars.tasks[0].description, self.proposed, self.run.evaluations)
         self._said = ", ".join(filter(None, (status, progress.waits)))
-        if is_first:
+        if is_first or (progress.waits and not self._has_waited):
             self._line(self.status())
+        self._has_waited |= bool(progress.waits)
 
     _said = ""
+    _has_waited = False
 
     def status(self) -> str:
         """Return one line with the progress of the run, or what it is waiting for."""

@@ -79,10 +79,7 @@ def open_request(
         stored = partial(_stored_problems, path)
         opened = open_project(path, config_file, changes, yaml, stored, allow=allow, is_run=is_run)
         problem, initial = opened.problem, opened.initial
-        # A threshold may end the judgement of the initial program early.
-        judges = opened.config.evaluator.judges
-        is_whole = problem.evaluator is not None and not problem.evaluator.thresholds and not judges
-        judged = (initial,) if initial is not None and is_whole else ()
+        judged = () if opened.config.evaluator.judges else opened.judged
         fault = "" if initial is None else initial_fault(initial, opened.config)
         doubts = [f"not usable: {fault}"] if fault else []
         remarks = (*opened.settings.remarks(name), *doubts, *opened.remarks)

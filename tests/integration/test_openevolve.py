@@ -256,17 +256,31 @@ def test_declared_bounds_make_another_version_and_folders_may_move(tmp_path: Pat
     assert declared.version != first.version
 
 
-def test_all_stages_judge_the_initial_program_and_thresholds_the_others(tmp_path: Path) -> None:
+def test_the_initial_program_is_judged_once_unless_a_threshold_stops_it(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", SHAPES["cascade"])
     sandbox = answering(near=0.25)
-    opened = open_project(write_project(tmp_path / "p", SHAPES["cascade"]), open_evaluator=sandbox.open)
-    assert sandbox.jobs[0].functions == ("evaluate_stage1", "evaluate_stage2")
-    assert sandbox.jobs[0].thresholds == (-1e308,)
-    OpenEvolveEvaluator(opened.problem, sandbox).evaluate(Program(BETTER))
-    assert sandbox.jobs[1].thresholds == (0.5,)
-    off = load_openevolve(
-        tmp_path / "p", Config.load(None, {"evaluator.thresholds": []}), open_evaluator=sandbox.open
+    opened = open_project(folder, open_evaluator=sandbox.open)
+    assert [(job.functions, job.thresholds) for job in sandbox.jobs] == [
+        (("evaluate_stage1", "evaluate_stage2"), (0.5,))
+    ]
+    assert opened.judged == (opened.initial,)
+    # Bounds come from all stages, also where a threshold stops the initial program.
+    stopped = Answering(
+        lambda job: WholeResult(
+            Status.OK,
+            metrics=(("near", 0.25),) if job.thresholds == (0.5,) else (("near", 0.25), ("far", 2.0)),
+            stopped=int(job.thresholds == (0.5,)),
+        )
     )
-    assert sandbox.jobs[2].functions == ("evaluate",)
+    opened = open_project(folder, open_evaluator=stopped.open)
+    assert [job.thresholds for job in stopped.jobs] == [(0.5,), (-1e308,)]
+    assert dict(opened.initial.metrics) == {"near": 0.25, "far": 2.0}
+    assert dict(opened.judged[0].metrics) == {"near": 0.25}
+    assert opened.judged[0].problem_version == opened.problem.version
+    off = load_openevolve(
+        folder, Config.load(None, {"evaluator.thresholds": []}), open_evaluator=sandbox.open
+    )
+    assert sandbox.jobs[1].functions == ("evaluate",)
     assert off.problem.version != opened.problem.version
 
 

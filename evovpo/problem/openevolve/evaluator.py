@@ -21,6 +21,8 @@ MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """Texts for non-finite numbers. Feedback skips these texts, because errors of metrics name them already."""
 _EVERY_STAGE = -1e308
+STOPPED = "stopped at stage"
+"""Beginning of the feedback on a program whose score was below a threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class OpenEvolveEvaluator:
         if 0 < answer.stopped <= len(thresholds):  # metrics of later stages are missing for that reason
             score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
             faults = (
-                f"stopped at stage {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
+                f"{STOPPED} {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
             )
         rewards = {Status.OK: vector, Status.SANDBOX_ERROR: None}
         return Evaluation(

@@ -11,7 +11,7 @@ from evovpo.analysis.scores import COMBINED, counted_metrics, failure, number
 from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings
-from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, open_openevolve
+from evovpo.problem.openevolve.evaluator import STOPPED, OpenEvolveEvaluator, open_openevolve
 from evovpo.problem.openevolve.folder import Project, content_digest, read_project
 from evovpo.problem.openevolve.metrics import (
     MetricDeclaration,
@@ -50,6 +50,8 @@ class LoadedProject(NamedTuple):
     """Warnings that do not stop a run, each with advice."""
     config: Config
     settings: OpenEvolveSettings
+    judged: tuple[Evaluation, ...] = ()
+    """Evaluation of the initial program with thresholds, for the run."""
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
@@ -96,7 +98,9 @@ def load_openevolve(
         if problem.version == kept.version:
             return LoadedProject(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
     with open_evaluator(draft, config) as evaluator:
-        initial = evaluator.evaluate(project.initial, every_stage=True)
+        first = initial = evaluator.evaluate(project.initial)
+        if first.feedback.startswith(STOPPED):
+            initial = evaluator.evaluate(project.initial, every_stage=True)
         remarks = evaluator.remarks
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial, config)
@@ -112,11 +116,16 @@ def load_openevolve(
         )
     problem = _with_metrics(draft, settings, learned, content)
     assert problem.evaluator is not None
-    rewards, _ = read_rewards(problem.evaluator, metrics)
-    initial = dataclasses.replace(initial, problem_version=problem.version, rewards=rewards)
-    return LoadedProject(
-        problem, initial, (*_remarks(problem, declared, initial), *remarks), config, settings
+    first, initial = (
+        dataclasses.replace(
+            found,
+            problem_version=problem.version,
+            rewards=read_rewards(problem.evaluator, dict(found.metrics or ()))[0],
+        )
+        for found in (first, initial)
     )
+    remarks = (*_remarks(problem, declared, initial), *remarks)
+    return LoadedProject(problem, initial, remarks, config, settings, (first,))
 
 
 def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
