@@ -66,7 +66,7 @@ class SearchConfig(Section):
     joins: bool = True
     """Join two complementary programs with a condition; off to measure the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """How many failed changes to the parent a prompt shows at most; 0 saves tokens."""
+    """Maximum number of failed changes to its parent that a prompt shows; 0 saves tokens."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -281,7 +281,7 @@ class RunConfig(Section):
     seed: Count = 0
     """Random seed; change it for an independent repetition."""
     origin: tuple[str, ...] = ()
-    """Additional starting programs (--from): [RUN, ID, ...] are these of a run, [RUN] the best of the run."""
+    """Run whose programs are used as further starting programs (--from): [RUN], or [RUN, PROGRAM, ...]."""
 
 
 class Config(Tree):

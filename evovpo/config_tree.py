@@ -34,7 +34,7 @@ class Section(BaseModel):
     )
 
     gone: ClassVar[Mapping[str, str]] = {}
-    """Maps removed settings, which stored configurations may still contain, to advice on a replacement."""
+    """Advice on a replacement for each removed setting, which stored configurations may still contain."""
 
     def __init__(self, **values: Any) -> None:
         try:

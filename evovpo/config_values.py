@@ -108,7 +108,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # Beyond JSON, escape DEL, as TOML requires, and all other control characters of terminals.
+        # Escape more than JSON does: DEL, as TOML requires, and all other characters that do not print.
         quoted = json.dumps(value, ensure_ascii=False)
         return "".join(one if one.isprintable() else f"\\U{ord(one):08x}" for one in quoted)
     return repr(value)

@@ -87,7 +87,7 @@ def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return a hint about an unknown name: similar known names or, without any, a list of known names."""
+    """Return a hint about an unknown name: similar known names or, if there are none, other known names."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     if close:

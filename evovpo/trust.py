@@ -1,6 +1,6 @@
 """Permissions required by a store or a project, and whether the user granted them (docs/security.md).
 
-Mark files outside the store record which runs this user created or granted permissions.
+A mark, a file outside the store, records that this user created a run or granted its permissions.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from evovpo.errors import NotAllowedError
 from evovpo.types import Problem, content_id
 
 NOT_OPENINGS = ("server=", "key=", "code=", "executor=", "level=")
-"""Prefixes of permissions that do not extend what an evaluator may reach from its sandbox."""
+"""Prefixes of permissions that give an evaluator no further access from its sandbox."""
 _USUAL_KEY = ModelConfig.model_fields["key_variable"].default
 
 
@@ -63,7 +63,7 @@ def mark(run_id: str, words: Iterable[str]) -> None:
 
 
 def is_marked(run_id: str, words: Iterable[str]) -> bool:
-    """Return whether this user created the run with exactly these permissions, or granted it all of them."""
+    """Return whether `mark` was called for this run with exactly these permissions, in any order."""
     return _mark(run_id, words).exists()
 
 

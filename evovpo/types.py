@@ -84,7 +84,7 @@ class PromptKind(StrEnum):
     REPAIR = "repair"
     """Fix a parent program that fails."""
     NOTES = "notes"
-    """Only in runs of earlier versions: a model writes lessons for later prompts, and no answers."""
+    """Only in runs of earlier versions: a model writes lessons for later prompts instead of answers."""
     JOIN = "join"
     """Without a model: joined programs, each made from two parent programs."""
     SHORTEN = "shorten"
@@ -112,17 +112,17 @@ class PolicyEventKind(StrEnum):
 
     @property
     def is_serving(self) -> bool:
-        """True if searches use the version of this event after the event."""
+        """True if searches use the event's version from this event on."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
     @property
     def ends_training(self) -> bool:
-        """True if this event ends its training."""
+        """True if this event ends the training that it is about."""
         return self is not PolicyEventKind.PUBLISHED
 
 
 MEMORISED = "memorised"
-"""Shown instead of `RunStatus.SOLVED` if the best program is wrong on a held-out row."""
+"""Text shown instead of `RunStatus.SOLVED` if the best program is wrong on a held-out row."""
 
 
 class RunStatus(StrEnum):
@@ -246,13 +246,13 @@ class EvaluatorFolder:
     artifacts: bool = True
     """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """None if reward vectors rank programs. If a single score ranks programs, as in OpenEvolve, these metrics
-    are excluded from the mean that replaces a missing `combined_score`."""
+    """None if reward vectors rank programs. If a single score ranks programs, as in OpenEvolve: the metrics
+    that are excluded from the mean that replaces a missing `combined_score`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A task with D objectives, as loaded and checked from its folder.
+    """A task with D objectives, loaded from a folder and checked.
 
     Exactly one of `train` (by example), `scorer_path` and `evaluator` is set. Selection, stopping and
     prompts must never read `heldout`.
@@ -612,7 +612,7 @@ class Run:
     problem_version: str
     seed: int
     evaluations: int
-    """Maximum number of proposed candidates, by the latest settings of the run (`RunPart`)."""
+    """Maximum number of proposed candidates, according to the latest settings of the run (`RunPart`)."""
     config_json: str
     status: RunStatus
     created_at: str

@@ -74,9 +74,9 @@ class ImitateConfig(Section):
     }
 
     share: Annotated[int, Field(ge=0, le=1)] = 0
-    """0: learn from rewards; 1: imitate, starting from version 0."""
+    """0: learn from rewards; 1: imitate the best programs, always starting from version 0."""
     passes: Annotated[int, Field(ge=1, le=1000)] = 4
-    """Mean number of times each target is shown."""
+    """Number of passes over the programs to imitate."""
 
 
 class ProbeConfig(Section):

@@ -188,7 +188,7 @@ def batch_advantages(
 
 
 def find_objective(name: str) -> TrainingObjective:
-    """Return an objective by name. Raises `ConfigError` with the nearest known name if there is none."""
+    """Return an objective by name. For an unknown name, raises `ConfigError` with the nearest known name."""
     if name not in OBJECTIVES:
         raise ConfigError(f"unknown objective {name!r}; {nearest_hint(name, OBJECTIVES)}")
     return OBJECTIVES[name]
@@ -227,7 +227,7 @@ def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the advantages of VPO's objective for sets of k independent answers (as in ROSA), by max@k."""
+    """Return the advantages of VPO's objective for sets of k independent answers, as in ROSA, with max@k."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
@@ -267,9 +267,9 @@ ONE_ANSWER_ADVICE = (
 
 
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
-    """Return z-scores of the max@k transform of each rollout's best weighted reward, over all weightings.
+    """Return z-scores: the max@k transform of a rollout's best weighted reward, averaged over weightings.
 
-    With k = G all transformed scores would be equal, so k = G − 1 is used.
+    k is `rollouts`, but at most G − 1: with k = G, all transformed scores would be equal.
     """
     k = max(1, min(rollouts, len(rewards) - 1))
     if k == 1 == rewards.shape[1]:  # linear in w: the mean over weightings is exact
@@ -278,7 +278,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return the number of rollouts that contain k answers; the default k is half of all answers, up to 8."""
+    """Return how many rollouts have k answers together; by default, k is half of all answers, up to 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
@@ -335,7 +335,7 @@ def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[n
 def _check_budget(
     objective: TrainingObjective, settings: ObjectiveConfig, rollouts: int, answers: int
 ) -> None:
-    """Raise `ConfigError` if the budget k is so large that all transformed scores would be equal."""
+    """Raise `ConfigError` if a group of several rollouts is too small for the budget k."""
     needed = objective.least_rollouts(settings, answers)
     if 1 < rollouts < needed:
         raise ConfigError(

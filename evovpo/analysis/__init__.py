@@ -1,1 +1,1 @@
-"""Statistics of rewards: estimators, intervals, grouping, the doctor. No I/O."""
+"""Statistics of rewards: estimators, intervals, groups of components, advice on training. No I/O."""

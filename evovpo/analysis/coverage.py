@@ -25,7 +25,7 @@ def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return the coverage after each change; `vectors` are pairs (evaluations, rewards)."""
+    """Return the coverage each time that it rises; `vectors` are pairs (evaluations, rewards), in order."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
@@ -37,7 +37,7 @@ def coverage_curve(
         reached = np.maximum(reached, weights_K_D @ np.asarray(vector))
         is_below = (points_P_D <= vector).all(axis=1)
         if is_below.any():
-            points_P_D = points_P_D[~is_below]  # keep points below no vector so far
+            points_P_D = points_P_D[~is_below]  # keep only points that lie below no vector
         point = Coverage(evaluations, float(reached.mean()), 1.0 - len(points_P_D) / _POINTS)
         if not curve or point[1:] != next(reversed(curve.values()))[1:]:
             curve[evaluations] = point

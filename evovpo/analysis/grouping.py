@@ -1,4 +1,4 @@
-"""Groups similar reward components, and computes the mean reward of each group.
+"""Finds groups of similar reward components, and computes the mean reward of each group.
 
 Random weightings of many components are nearly uniform, so VPO would reward hardly more than the mean. Groups
 avoid this. They are set in `problem.toml` (`[grouping]`). Only the trainer and the doctor use them.
@@ -65,7 +65,7 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Group D components that vary alike over N answers into at most `most` groups; `most` is at least 3.
+    """Return at most `most` groups of D components, which vary alike over N answers; `most` is at least 3.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and
     there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`) stay

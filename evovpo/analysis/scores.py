@@ -1,4 +1,4 @@
-"""OpenEvolve's `combined_score`, of single programs and over a run."""
+"""OpenEvolve's `combined_score`: the score of a program, and its best values in a run."""
 
 import contextlib
 import math
@@ -11,7 +11,7 @@ from evovpo.types import Evaluation, Json, Problem, Status
 COMBINED = "combined_score"
 """Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Metric that reports a failure, either as text or as a 0 when no other metric is a number."""
+"""Metric that reports a failure: a text, or the number 0 if no other metric is a number."""
 _FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"

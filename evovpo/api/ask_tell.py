@@ -77,7 +77,7 @@ class Search:
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources of the new programs in the texts or, without a model, in the prompt."""
+        """Return the sources of the new programs in `texts` or, without a model, in `prompt`."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -85,7 +85,7 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Report the replies to a prompt, and {source: {component: reward in [0, 1]}} for their programs.
+        """Report the replies to a prompt; `rewards` are {program source: {component: reward in [0, 1]}}.
 
         None in place of rewards marks a failed program, and counts as zeros. A repeated call changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].

@@ -13,13 +13,13 @@ from evovpo.files import write_errors
 from evovpo.types import content_id
 
 EvaluatorFunction = Callable[[str], Any]
-"""A function from the path of a program file to metrics, which runs in a sandboxed process."""
+"""A function that returns metrics, given the path of a program file. It runs in a sandboxed process."""
 
 
 def project_of(
     evaluator: str | Path | EvaluatorFunction, initial_program: str | Path | Sequence[str] | None
 ) -> tuple[str, str]:
-    """Return the paths of the evaluator and of the initial program; the second is empty for None.
+    """Return two paths: of the evaluator, and of the initial program (empty if `initial_program` is None).
 
     Functions and source text are written to files in `evovpo-out`. Raises `ConfigError` or `ProblemError`.
     """
@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return the source of a module that defines the function as `evaluate`, and what the function uses."""
+    """Return the source of a module that defines `function` as `evaluate`, and everything that it uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")

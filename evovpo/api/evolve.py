@@ -64,7 +64,7 @@ class Best:
 
 @dataclass(frozen=True)
 class EvolveResult:
-    """Result of a run; `evovpo.read_run(run.id, run.store)` returns all details."""
+    """Result of a run; `evovpo.read_run(result.id, result.store)` returns all details."""
 
     id: str
     solved_train: bool
@@ -208,7 +208,7 @@ def evolve(
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return the result of `function`, called outside any event loop (in a notebook, in another thread)."""
+    """Return the result of `function`. If an event loop runs here (a notebook), another thread calls it."""
     try:
         asyncio.get_running_loop()
         is_inside = True
@@ -241,7 +241,7 @@ class FunctionProposer:
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return one rollout for each text and index. Raises `ConfigError` unless there is one text per index."""
+    """Return one rollout for each index and its text. Raises `ConfigError` unless each index has one text."""
     is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
     if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(

@@ -21,7 +21,7 @@ Row = tuple[Sequence[Json], Json]
 """One example: (arguments, expected result)."""
 Examples = Sequence[Row] | Any
 """Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column.
-Rows of a DataFrame without a result are left out."""
+DataFrame rows that have no result are left out."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 

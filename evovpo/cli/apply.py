@@ -18,9 +18,11 @@ _FORMS_SHOWN = 5
 
 def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
     """Print the rows of a table that resemble no example, as found by `new_forms`."""
+    from evovpo.reports.text import counted
+
     if forms:
-        count = sum(map(len, forms.values()))
-        say(f"\n{count} rows without {column!r} look like no example ({len(forms)} forms); fill one of each:")
+        count, kinds = counted(sum(map(len, forms.values())), "row"), counted(len(forms), "form")
+        say(f"\n{count} without {column!r}, like no example ({kinds}); fill one of each:")
     for inputs, rows in sorted(forms.items(), key=lambda form: -len(form[1]))[:_FORMS_SHOWN]:
         say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
 
@@ -28,9 +30,7 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
 @app.command("apply", rich_help_panel="Runs")
 def apply(
     run: options.RunName,
-    table: Annotated[
-        Path, argument("TABLE", "CSV, Excel or JSON Lines file with a column for each parameter.")
-    ],
+    table: Annotated[Path, argument("TABLE", "CSV, Excel or JSON Lines file with the input columns.")],
     column: Annotated[str, option("NAME", "Column to fill: new or existing; filled cells are kept.")],
     out: Annotated[
         Path,
@@ -50,12 +50,12 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. With --anyway it runs. An extra column then says,
-    for each row of the table, whether the program is right on most of the similar training rows.
+    A program that is wrong on a training row is refused, unless --anyway is given. An extra column then marks
+    the rows to trust: those that resemble training rows on which the program is mostly right.
 
-    The command lists rows on which the program failed, rows whose filled cell differs from the program's
-    result (the cell is kept), and rows that are like no example. Row 1 is the first row below the column
-    names. Exit code 1: some rows failed.
+    Three lists are printed: rows on which the program failed, rows with a filled cell that differs from the
+    program's result (the cell is kept), and rows that resemble no example. Rows are numbered from 1, without
+    the header. Exit code 1: some rows failed.
 
     [dim]Example:[/dim]  evovpo apply latest names.csv --column short -o out.csv
     """
@@ -124,11 +124,11 @@ def apply(
         print_json({"run": view.run.id, **counts, "out": out, **lists})
     else:
         say(
-            f"{out}: {len(rows)} rows by run {view.run.id} of {view.problem.id}, {len(failed)} failed, "
-            f"{len(different)} whose {column!r} said something else and stays"
+            f"{out}: run {view.run.id} of {view.problem.id}; rows: {len(rows)}, failed: {len(failed)}, "
+            f"with another {column!r}, which was kept: {len(different)}"
         )
         if not outcome.solved:
-            say(f"  {doubtful} rows do not look like rows that it mostly got right: {mark!r} says no")
+            say(f"  not to be trusted ({mark!r} is no): {doubtful}")
         for line in [*failed[:10], *different[:10]]:
             say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
         say_new_forms(forms, column)

@@ -51,12 +51,7 @@ def evolve(
             "(CSV, Excel, JSON Lines) of examples.",
         ),
     ],
-    evaluator: Annotated[
-        Path | None,
-        argument(
-            "[EVALUATOR]", "OpenEvolve evaluator; PROBLEM is then the initial program.", resolve_path=True
-        ),
-    ] = None,
+    evaluator: options.EvaluatorFile = None,
     evaluations: Annotated[
         int | None,
         option(

@@ -35,9 +35,13 @@ programs, use an instruction model behind a server.
 
 [bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
 
-Then show the run with [bold]evovpo show latest[/bold], list the bundled problems with
-[bold]evovpo problems[/bold], and write your own problem with [bold]evovpo new[/bold].
-Help on a command: evovpo COMMAND --help.""",
+Show that run:  evovpo show latest
+
+Other problems:  evovpo problems
+
+Your own problem:  evovpo new
+
+Help on a command:  evovpo COMMAND --help""",
     no_args_is_help=True,
     rich_markup_mode="rich",
     add_completion=False,
@@ -82,7 +86,7 @@ app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:
-    """Add commands of installed packages (the trainer) by their entry point `evovpo.commands`."""
+    """Add the commands of installed packages, such as the trainer, from entry points `evovpo.commands`."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group="evovpo.commands")):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option that takes a value; `default` is the text to show if the default is set elsewhere."""
+    """Return an option that takes a value; the help shows `default`, which must be set elsewhere."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -24,7 +24,7 @@ def flag(name: str, help_text: str) -> Any:
 
 
 def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
-    """Return an argument; `default` as in `option`."""
+    """Return an argument; `default` has the same meaning as in `option`."""
     return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -92,7 +92,15 @@ OutputDir = Annotated[
         "DIR",
         "Folder for OpenEvolve's files: best/best_program.EXT, best_program_info.json and a checkpoint.",
         *("--output-dir", "-o"),
-        default="nothing is written; of an OpenEvolve project: evovpo-out/RUN",
+        default="for OpenEvolve projects evovpo-out/RUN, else none",
+    ),
+]
+EvaluatorFile = Annotated[
+    Path | None,
+    argument(
+        "[EVALUATOR]",
+        "OpenEvolve evaluator; the first argument is then the initial program.",
+        resolve_path=True,
     ),
 ]
 OutputColumn = Annotated[
@@ -124,7 +132,7 @@ Executor = Annotated[
 def settings(
     overrides: Iterable[str] | None, given: Mapping[str, object], tree: type[Tree] | None = None
 ) -> dict[str, object]:
-    """Return settings by `section.key`: the values of `--set`, overridden by the `given` options."""
+    """Return changed settings (`section.key` -> value): those of `--set`, overridden by `given` options."""
     from evovpo.config import Config
 
     changes = (tree or Config).read_changes(overrides or ())
@@ -132,7 +140,7 @@ def settings(
 
 
 def written_to(given: Path | None, name: str) -> Path:
-    """Return the given output path, else `name` in the folder `evovpo-out`, creating that folder."""
+    """Return the given output path; without one, create the folder `evovpo-out` and return `name` in it."""
     with contextlib.suppress(OSError):  # writing the file reports the error
         if given is None:
             Path("evovpo-out").mkdir(exist_ok=True)

@@ -97,7 +97,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve a store, and the picklable `report`, in a separate process until the block ends."""
+    """Serve a store and the picklable `report` in a separate process until the `with` block ends."""
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()

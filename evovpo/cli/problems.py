@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections import Counter
 from pathlib import Path
@@ -54,7 +55,7 @@ def list_problems(
         print_json([{"problem": one.id, "statement": one.statement} for one in problems])
         return
     show_answer(problems_table(problems))
-    # Preferably one that every measured run solved: a first try should succeed.
+    # The problem with the lowest difficulty, because a first try should succeed.
     easiest = min(range(len(entries)), key=lambda index: entries[index].difficulty or 0.0)
     server = "" if problems[easiest].is_by_example else " --base-url URL --model NAME"
     say(f"\nrows: training + held-out examples.  Try one:  evovpo evolve {problems[easiest].id}{server}")
@@ -67,8 +68,8 @@ def new(
         Literal["examples", "score"],
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of inputs and outputs, or by a "
-            "[bold]score[/bold] that your Python file computes from a program's outputs; a score needs a "
-            "model behind a server (evovpo evolve with --base-url URL --model NAME)."
+            "[bold]score[/bold] that your Python file computes from a program's outputs. The built-in "
+            "model cannot write programs for a score: give evovpo evolve --base-url URL --model NAME."
         ),
     ] = "examples",
     table: Annotated[
@@ -112,6 +113,7 @@ def check(
             "Folder of a problem or of an OpenEvolve project, a table, or the name of a bundled problem.",
         ),
     ] = None,
+    evaluator: options.EvaluatorFile = None,
     prompts: Annotated[bool, flag("--prompts", "Only show the prompts that a run would send first.")] = False,
     write_prompts: Annotated[
         Path | None, option("FOLDER", "Write the prompt templates to this folder, for editing.")
@@ -167,8 +169,13 @@ def check(
     from evovpo.runs.request import is_yaml, open_request
     from evovpo.trust import asked_for
 
+    words, initial_program = [path], None
+    if evaluator is not None:
+        initial_program, path = path, str(evaluator)
+        words = [initial_program, os.path.relpath(evaluator)]
     server = {"proposer.base_url": base_url, "proposer.model": model}
-    changes = settings(overrides, {"store.url": store_url, **server})
+    program = {"evaluator.initial_program": initial_program}
+    changes = settings(overrides, {"store.url": store_url, **server, **program})
     if prompts:
         _show_prompts(open_request(path, config_file, changes, output=output, columns=columns))
         return
@@ -213,7 +220,7 @@ def check(
     chosen = "".join(f" --{name} {shlex.quote(value)}" for name, value in given if value)
     chosen += "".join(f" --allow {shlex.quote(word)}" for word in wanted)
     missing = " --base-url URL --model NAME" * bool(needs_server)
-    say(f"\nNext:  evovpo evolve {shlex.quote(path)}{chosen}{missing}")
+    say(f"\nNext:  evovpo evolve {shlex.join(words)}{chosen}{missing}")
 
 
 def _show_prompts(named: RunRequest) -> None:

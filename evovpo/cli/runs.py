@@ -20,10 +20,9 @@ app = typer.Typer()
 def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = False) -> None:
     """List all runs, newest first.
 
-    Solved: right on every training row and held-out row; solved (unchecked): held-out rows are missing or not
-    yet tested. Memorised: right on every training row, wrong on a held-out row. A run shown
-    as "running" that has no process was killed; evovpo resume continues it. Best: the mean reward, or the
-    combined_score of an OpenEvolve project.
+    Solved: right on every training and held-out row. Solved (unchecked): no held-out row was tested.
+    Memorised: right on every training row, wrong on a held-out row. Running: if the process is gone, the
+    run was killed; evovpo resume continues it. Best: mean reward, or combined_score of an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
     """

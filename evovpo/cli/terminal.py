@@ -1,6 +1,6 @@
 """Shared by all commands: printing, opening the store, exit codes.
 
-Only Python's library is imported outside the functions, so that `--help` is instant.
+Slow imports are made inside the functions, so that `--help` is instant.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A training costs T once, including the trainings for tuning, and makes later searches cheaper. An arm spends c
 per problem and solves a share s of the problems. After n problems it has spent T + n c and solved n s, which
-is (T + n c) / (n s) per solved problem. An untrained arm has T = 0 and always spends c0 / s0. Both spend the
-same after n = T / (s c0 / s0 - c) problems. If this is not positive, the training never pays.
+is (T + n c) / (n s) per solved problem. An untrained arm has T = 0 and always spends c0 / s0. The two costs
+are equal after n = T / (s c0 / s0 - c) problems. If n is not positive, the training never pays.
 """
 
 import math
@@ -21,7 +21,7 @@ _DRAWS = 2000
 
 
 class ArmCosts(NamedTuple):
-    """The costs of an arm, all in one unit, and what the arm solved."""
+    """The costs of an arm, all in one unit, and the problems that it solved."""
 
     training: float
     """Cost before the first problem; 0 for an untrained arm."""
@@ -86,7 +86,7 @@ def until_solved(cost: float, evaluations: int, solved_after: int | None) -> flo
 
 
 def _draws(spent: ArmCosts) -> tuple[Array, Array]:
-    """Return mean cost and share solved in each resample. All arms use the same resamples of problems."""
+    """Return mean cost and share of solved problems for each resample; all arms draw the same problems."""
     seeds, tasks = spent.cost_S_T.shape
     tasks_B_T = resampling_weights(tasks, _DRAWS, np.random.default_rng(0))
     seeds_B_S = resampling_weights(seeds, _DRAWS, np.random.default_rng([1, round(spent.training)]))

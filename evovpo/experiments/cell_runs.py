@@ -79,7 +79,7 @@ def _open(store_url: str | None) -> Store:
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return `works` with the cores divided among `jobs` parallel cells.
 
-    If the settings of a cell name the number of workers, it is kept. `executor` overrides their executor.
+    A number of workers in the settings of a cell is kept. `executor`, if given, is the executor of all cells.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))

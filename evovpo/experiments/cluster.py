@@ -70,7 +70,7 @@ def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message 
         while waiting or under_way:
             while waiting and len(under_way) < (jobs or len(tasks)):
                 task = waiting.popleft()
-                config = getattr(task, "config", None)  # searches run programs themselves
+                config = getattr(task, "config", None)  # tasks with settings run programs
                 there = do.options(**options(config.sandbox)) if config else do
                 under_way[there.remote(task, Path.cwd(), mailbox)] = task.name
             ended, _ = ray.wait(list(under_way), timeout=pool.TELL_SECONDS)
@@ -85,7 +85,7 @@ def _do_there(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message 
                     yield FailedTask(name, f"Ray began it {_BEGUN} times: {first_line(error)}")
             yield None
     finally:
-        for one in under_way:  # each stores its progress
+        for one in under_way:  # a cancelled task stores its progress
             ray.cancel(one)
         if under_way:
             ray.wait(list(under_way), num_returns=len(under_way), timeout=pool.STOP_SECONDS)

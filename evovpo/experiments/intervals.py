@@ -25,8 +25,8 @@ class Difference(NamedTuple):
 
     interval: Interval
     p: float
-    """Two-sided p-value of a sign-flip test. It matters for a few equal differences, where the bootstrap
-    interval has no width."""
+    """Two-sided p-value of a sign-flip test. It matters if a few problems have equal differences, because the
+    bootstrap interval then has no width."""
 
     @property
     def is_clear(self) -> bool:
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
         return self.interval.is_clear and self.p < _CLEAR
 
     def __format__(self, spec: str) -> str:
-        """Return the interval with signs and numbers as in `spec` (such as `.3f`); bold if it is clear."""
+        """Return the interval as text: signed numbers, formatted by `spec`; in bold type if it is clear."""
         text = f"{self.interval:+{spec}}"
         return f"**{text}**" if self.is_clear else text
 

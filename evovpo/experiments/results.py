@@ -1,7 +1,7 @@
 """Statistics of arms, comparisons of arms, and a verdict in sentences.
 
-Everything is computed from rows; a row is the result of one search as JSON. Batches make rows from the store,
-studies read rows from their export. `evovpo/experiments/intervals.py` computes the intervals.
+Everything is computed from rows; a row is the result of one search as JSON. Rows of batches come from the
+store, rows of studies from their export. `evovpo/experiments/intervals.py` computes the intervals.
 """
 
 import math
@@ -49,7 +49,7 @@ def named(name: str) -> Figure:
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return a `Figure` that reads the value at `k` of a field with a value for each k."""
+    """Return a `Figure` that reads the value at `k` from the field `name`, which has a value for each k."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
@@ -86,7 +86,7 @@ class ArmRows:
     def __init__(
         self, arm: Arm, rows: Mapping[tuple[int, str], Row], seeds: Sequence[int], problems: Sequence[str]
     ) -> None:
-        """Take rows by (seed, problem). Only rows of the given seeds and problems are used."""
+        """`rows` maps (seed, problem) to a row. Only rows of the given seeds and problems are used."""
         self.arm, self.seeds, self.problems = arm, tuple(seeds), tuple(problems)
         self._rows = rows
         self._found: dict[tuple[object, ...], Any] = {}
@@ -159,7 +159,7 @@ class Comparison(NamedTuple):
     """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Name of a statistic -> k -> difference for independent samples; empty if an arm has no samples."""
+    """Name of a statistic -> k -> difference, from independent samples; empty if an arm has no samples."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
@@ -257,7 +257,7 @@ class Results:
         return {one.cell.problem_id for one in self.of(arm) if one.is_solved}
 
     def unlocked(self, arm: Arm) -> tuple[str, ...]:
-        """Return the problems that an arm has solved so far with at least one seed, and no other arm has."""
+        """Return the problems that so far only `arm` has solved, with at least one seed."""
         others = (self.solved_in_any(other) for other in self.batch.arms if other != arm)
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
@@ -302,7 +302,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
 
 
 def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
-    """Return the fields that all rows have, such as evaluations until solved, curve and tokens of the run."""
+    """Return the fields that all rows have, such as the curve and the number of tokens of the run."""
     solved_after = solved_at(summary.curve, len(problem.objectives))
     return {
         "evaluations": summary.proposed,

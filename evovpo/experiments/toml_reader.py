@@ -64,7 +64,7 @@ Seeds = Annotated[
 class Part(BaseModel):
     """A table of a TOML file, with a field for each key.
 
-    Error messages show a field's title as what is expected. A field with `exclude` is not a key in the file.
+    Error messages show a field's title as the expected value. A field with `exclude` is no key of the file.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -76,7 +76,7 @@ _Part = TypeVar("_Part", bound=Part)
 class PartReader:
     """A reader of a TOML file. It collects errors and replaces invalid values by usable values.
 
-    `where` is the name of a table for error messages; it is empty for the file itself.
+    In all methods, `where` is the name of a table for error messages; it is empty for the file itself.
     """
 
     def __init__(self, path: Path, faults: list[str]) -> None:
@@ -110,7 +110,7 @@ class PartReader:
         return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        """Return the list of tables under `key`. It is an error if there is none."""
+        """Return the list of tables under `key`. A missing or empty list is an error."""
         value = data.get(key)
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             return value

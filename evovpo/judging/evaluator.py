@@ -51,13 +51,13 @@ class Scorer(NamedTuple):
     cases: tuple[tuple[Json, ...], ...]
     """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Any]], object]
-    """Maps the outputs, one per case, to {objective: reward}, or to a pair of such rewards and a text. The
-    text describes the outputs, for prompts and reports. The result is not checked yet."""
+    """Takes the outputs, one per case; returns {objective: reward} or the pair ({objective: reward}, text).
+    The text describes the outputs, for prompts and reports. The result is not checked yet."""
     per_case: bool = False
     """If True (`per_case = True` in the file), a case that raises gets the output None, and the next case
     runs. If False, an exception ends the evaluation with zero rewards."""
     failed: Callable[[str], object] = lambda error: None
-    """Maps the error of a case that raised to the output of that case."""
+    """Takes the error text of a case that raised an exception; returns the output to score for this case."""
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
     """Argument lists for reports only, from `heldout_cases()` of the file; scored by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None
@@ -167,7 +167,7 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether `program` is right on each held-out row or, with a scorer, in each objective.
+        """Return for each held-out row or, with a scorer, for each objective whether `program` is right.
 
         For reports only. All are False if the program fails. Raises `SandboxError` if the sandbox fails.
         """
@@ -234,8 +234,8 @@ def load_scorer(problem: Problem) -> Scorer:
     module.__file__ = path
     sys.modules[name] = module  # dataclasses in a scorer look up their module
     try:
-        # Not imported, to neither write nor read byte code in the problem's folder: a cache compares only
-        # size and whole seconds, so it could be older than an edited scorer.
+        # An import would write and read byte code in the problem's folder. Python checks only size and whole
+        # seconds of a file, so the byte code could be older than an edited scorer.
         exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)
     except (Exception, SystemExit) as error:
         raise ProblemError(f"{path}: running the file raised {_raised(error)}; correct the scorer") from error

@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelJudge:
-    """A judge that adds scores by the models in `evaluator.judges` to an evaluation; thread-safe.
+    """A thread-safe judge that adds to an evaluation the scores given by the models in `evaluator.judges`.
 
-    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), the weighted mean of each score becomes a metric
-    `llm_NAME`, and the mean of all scores becomes `llm_average`. `combined_score` becomes 0.7 of its value
-    plus 0.3 of this mean. A model that fails or answers without a JSON object is skipped with a warning.
+    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), each score's weighted mean over models, times the
+    setting `weight`, becomes a metric `llm_NAME`; `llm_average` is their mean. `combined_score` becomes 0.7
+    of its value plus 0.3 of the mean without `weight`. Models without a JSON object are skipped and logged.
     """
 
     judge: Judge

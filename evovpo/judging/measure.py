@@ -89,7 +89,7 @@ class Measure:
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the expected best mean reward of k answers, for each k."""
+        """Return for each k the expected best scalar value (`values_C_m`) among k answers."""
         return best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
@@ -106,7 +106,7 @@ class Measure:
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return the VPO objective E_w max w·r of k answers over K weightings, for each k."""
+        """Return for each k the VPO objective E_w max w·r of k answers; E_w is the mean over K weightings."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:

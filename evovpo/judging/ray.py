@@ -120,7 +120,7 @@ def first_line(error: BaseException) -> str:
 def connected(executor: str) -> Iterator[None]:
     """Connect to the cluster that `executor` names, unless this process is already connected.
 
-    In the block, RAY_ADDRESS is the address of a cluster that this call started. Raises `SandboxError`.
+    If this call starts a cluster, RAY_ADDRESS is its address during the block. Raises `SandboxError`.
     """
     if ray.is_initialized():
         yield

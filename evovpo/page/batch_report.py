@@ -64,7 +64,7 @@ def batch_report(name: str, store_url: str | None, limit: int | None = None) -> 
 
 
 def batch_record(results: Results, store: Store | None = None) -> Record:
-    """Return the report of a batch for the page; heat maps are included if a store is given."""
+    """Return a batch's report as a record for the page, with heat maps if a store is given."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
     curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
@@ -186,7 +186,7 @@ def solved_share(evaluations: float) -> Figure:
 
 
 def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
-    """Return a curve of an arm: number of evaluations -> the statistic that `within` returns for it."""
+    """Return an arm's curve: number of evaluations -> value and interval of the figure `within` returns."""
     budget = arm.arm.evaluations
     points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
     return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
@@ -246,7 +246,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return a heat map of the best distinct reward vectors of a problem; None without vectors."""
+    """Return a heat map of a problem's best distinct reward vectors, or None if it has no vectors."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

@@ -21,7 +21,7 @@ _PROGRAMS_A_PART = 50
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
     """Return a run's page as HTML, the number of programs with details, and the number of all programs.
 
-    Details are included as far as they fit, for the lineage of the best program first.
+    Details are added up to a size limit: for the best program's lineage first, then for the best programs.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)

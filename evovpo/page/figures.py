@@ -54,7 +54,7 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """The evaluator's `combined_score`, or the mean of metrics that replaces it."""
+    """The evaluator's `combined_score`, or the mean of its metrics if it returns none."""
 
 
 class Milestone(NamedTuple):
@@ -125,7 +125,7 @@ class RunFigures:
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Read new tells until about the time `until`. The next call continues from there."""
+        """Read new tells, and stop soon after `until` (`time.monotonic`). The next call reads the rest."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)

@@ -44,7 +44,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 MOST_CONNECTIONS = 60
 PATIENCE_SECONDS = 10.0
-"""Seconds that a client has to send a request, and to read an answer."""
+"""Time limit for sending a request, and time limit for reading an answer, in seconds."""
 
 Allowed = range | Sequence[str] | None
 """Valid numbers or words of a parameter; None for any text."""
@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that is closed if its client times out. If there are too many, the slowest is closed."""
+    """A connection that closes if its client times out. Above `MOST_CONNECTIONS`, the slowest is closed."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -156,7 +156,7 @@ def _refusal(token: str | None, request: Request) -> Response | None:
 
 
 def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
-    """Serve an application until Ctrl-C; calls `on_ready` with the address. Port 0 chooses a free port."""
+    """Serve an application until Ctrl-C, and pass its address to `on_ready`. Port 0 chooses a free port."""
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
         listener = socket.create_server((host, port), family=family)

@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return the statistics of a run, updated until the time `until` (default: `deadline()`)."""
+        """Return a run's statistics after reading new tells until time `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:

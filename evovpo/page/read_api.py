@@ -45,7 +45,7 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "length": attrgetter("length"),
     "seconds": lambda line: -line.seconds,
 }
-"""Name of an order of programs -> sort key, ascending. `-NAME` asks for the reverse order."""
+"""Name of a sort order of programs -> its sort key. `-NAME` reverses the order NAME."""
 
 
 def runs_record(
@@ -61,7 +61,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all statistics of a run: those of `runs_record`, curves, components, islands and failures."""
+    """Return a run's entry in `runs_record`, with its curves, components, islands, failures and settings."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -153,8 +153,8 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
     """Return a program as first proposed in a run: source, evaluation, prompt, completion and tokens.
 
-    The default of `run` is the first of up to 20 `runs` that proposed the program. For a run that did not
-    propose the program, only the source is returned.
+    The field `runs` lists up to 20 runs that proposed the program; by default, `run` is the first of them. If
+    `run` did not propose the program, only the source is returned.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -377,7 +377,7 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield path and value of each leaf of nested objects and lists. A path has keys, and indices from 1."""
+    """Yield path and value of each leaf of nested JSON. A path consists of keys and list indices from 1."""
     is_nested = isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(x, dict) for x in value)
     )

@@ -67,7 +67,7 @@ def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
 def tables(
     data: Mapping[str, Any], key: str, file: str, known: Collection[str], faults: Faults
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield location and content of each section `[[key]]`; nothing if the value is missing or invalid."""
+    """Yield (location, content) for each section `[[key]]`; nothing if `key` is missing or invalid."""
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")

@@ -27,7 +27,7 @@ _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
-"""Newer fields of `Problem`. With these values they are not hashed, so that old versions stay unchanged."""
+"""Newer field of `Problem` -> default. Defaults are not hashed, so that older problems keep their version."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 
 

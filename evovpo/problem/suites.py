@@ -50,10 +50,10 @@ def bundled_suites() -> dict[str, str]:
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the folder of a problem, given its path or bundled name. An existing path takes precedence.
+    """Return a problem's folder, given its path or bundled name. An existing problem folder takes precedence.
 
-    The path of an evaluator file is returned unchanged. For a table, this writes a problem that predicts the
-    last column. Raises `ProblemError`.
+    For an evaluator file, return the path of this file. For a table, write a problem that predicts the last
+    column, and return its folder. Raises `ProblemError`.
     """
     text = str(name_or_path)
     path = Path(name_or_path)

@@ -43,7 +43,7 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new`, in which the lines outside of blocks have the whitespace of `old`.
+    """Return `new` with the whitespace of `old` restored in the lines outside of blocks.
 
     Raises `AnswerError` if `new` has other changes outside of blocks, or missing or additional markers.
     """

@@ -1,6 +1,6 @@
 """Bundles: programs of several files as one text, for the store, prompts and program ids.
 
-A bundle lists its files sorted by path: for each a header line `=== FILE: PATH ===`, then the file's text.
+Files are sorted by path. Each begins with a header line `=== FILE: PATH ===`; the file's text follows.
 The header of a file without a final newline is `=== FILE (no newline at end): PATH ===`. A line of a file
 that looks like a header gets one more backslash in front, so that every text can be restored.
 """
@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return the bundle of `files` (path -> text), in any order. Raises `BundleError`."""
+    """Return `files` (path -> text, in any order) as a bundle. Raises `BundleError`."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)

@@ -19,17 +19,17 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Maximum number of lines in an edit that are tried as the divider of SEARCH and REPLACE."""
+"""Maximum number of lines of one edit that are tried as the divider between SEARCH and REPLACE."""
 _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """An edit. If several of its lines look like the divider, there are several readings."""
+    """One SEARCH/REPLACE edit, with a reading for each line that could be its divider `=======`."""
 
     number: int
     """Number of the edit, from 1, for error messages."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    """(SEARCH lines, REPLACE lines) of each reading. The reading with most SEARCH lines is tried first."""
+    """(SEARCH lines, REPLACE lines) of each reading. The reading with the most SEARCH lines is first."""
     path: str
     """File path from a header line before the edit; empty without a header."""
 

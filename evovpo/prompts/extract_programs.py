@@ -24,15 +24,15 @@ def read_rewrite(
 ) -> Program:
     """Return the program in the code blocks of an answer; `base` is the program to rewrite, if any.
 
-    `is_cut` says that the token limit ended the answer, `has_blocks` that EVOLVE-BLOCKs are enforced. Raises
-    `AnswerError` or `BundleError`.
+    `is_cut` is true if the token limit ended the answer; `has_blocks` is true if EVOLVE-BLOCKs are enforced.
+    Raises `AnswerError` or `BundleError`.
     """
     found = blocks(text)
     if problem.suffix == "/":
         return _folder_program(problem, found, base, is_cut, has_blocks)
     language = program_text.language_of(problem.suffix)
     if not found:
-        # Without a fence only Python definitions count as code, so that a refusal is not a program.
+        # Text without a fence is code only if it defines Python names, so that a refusal is not a program.
         if language != "python" or not _has_definitions(text, problem.entry):
             raise AnswerError("the reply has no code block")
         found = [Block(text, language, True, "")]
@@ -56,7 +56,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return `base` with the edits of an answer applied. `read_rewrite` reads an answer without edits."""
+    """Return `base` after the edits of an answer. An answer without edits is passed to `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):

@@ -18,13 +18,13 @@ from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 _ATTEMPT_CHARACTERS = 600
-"""Maximum characters that a prompt shows of an earlier failed answer."""
+"""Maximum length, in characters, to which a prompt cuts an earlier failed answer."""
 _PROGRAM_CHARACTERS = 40_000
 """Maximum length of a program in an answer, which limits the size of later prompts."""
 
 
 class _InstructFormat:
-    """The common part of both formats. They differ in the instructions for answers and in their parsing."""
+    """The base class of both formats, which differ in the requested form of answers and in its parsing."""
 
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
@@ -45,7 +45,7 @@ class _InstructFormat:
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
-        # A project's own statement is its configured system message, and stays there.
+        # The statement of an OpenEvolve project is its system message: it is not repeated for the user.
         statement, own = problem.statement.strip(), problem.evaluator is not None
         values = {
             "statement": "" if own else statement,
@@ -156,7 +156,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """The format for whole programs, each in a code block. Of a folder, a model gives only changed files."""
+    """The format for whole programs in code blocks. For a program folder, only changed files are needed."""
 
     _form = "rewrite"
 

@@ -145,7 +145,7 @@ def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int]
 
 
 def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
-    """Return the components in which the first evaluation beats the second, largest gain first."""
+    """Return a text with the components in which `ours` beats `theirs`, largest gain first."""
     pairs = zip(problem.objectives, compared(problem, ours), compared(problem, theirs), strict=False)
     gains = [(own - other, objective.name, own, other) for objective, own, other in pairs if own > other]
     gains.sort(key=lambda gain: -gain[0])
@@ -156,7 +156,7 @@ def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
 
 
 def shown_call(entry: str, inputs: Sequence[Json]) -> str:
-    """Return the call of a by-example problem's function, as code."""
+    """Return Python code that calls the function `entry` with the inputs of an example."""
     return f"{entry}({', '.join(repr(value) for value in inputs)})"
 
 

@@ -36,11 +36,11 @@ class Block(NamedTuple):
 class _Line(NamedTuple):
     text: str
     block: int
-    """Number of the block that contains the line, which may be a fence; -1 outside of blocks."""
+    """Number of the block that contains the line (fences belong to their block); -1 outside of blocks."""
 
 
 def delimiter(number: int) -> str:
-    """Return the delimiter line before answer `number`, from 1."""
+    """Return the delimiter line that precedes answer `number`; answers are numbered from 1."""
     return f"=== ANSWER {number} ==="
 
 

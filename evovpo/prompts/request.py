@@ -89,7 +89,7 @@ class PromptFormat(Protocol):
         """Return the messages of the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True if a prompt can show the program in this role. The search does not show other programs."""
+        """True if a prompt can show the program in this role; if false, the search never shows it."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
         """Return a completion that `answers` parses as `programs`. It is used for training."""

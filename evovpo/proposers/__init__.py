@@ -22,9 +22,9 @@ class Proposer(Protocol):
         """Number of the policy version used for the next request."""
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return the replies to `prompt` with these indices, in the same order.
+        """Return the replies to `prompt` that have the given indices, in the order of `indices`.
 
-        `indices` are distinct and in `range(prompt.rollouts)`; after a crash, they are only the missing ones.
+        `indices` are distinct and in `range(prompt.rollouts)`. After a crash, they are the missing indices.
         A rollout has the id `rollout_id(prompt.id, index)` and, if the backend returns them, token ids and
         log-probabilities under `sampling`. Calls may run concurrently. If the backend allows it, reply i
         depends only on policy, prompt text, prompt seed, i and `sampling`.

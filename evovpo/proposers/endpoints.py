@@ -58,7 +58,7 @@ class Shape:
     left_out: frozenset[str] = frozenset()
     """Fields that the server refuses."""
     has_n: bool = True
-    """True if the server returns several choices for one request."""
+    """True if the server can return several choices for one request (parameter `n`)."""
     limit_name: str = "max_tokens"
     """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
@@ -150,7 +150,7 @@ def is_too_long(message: str, code: str | None) -> bool:
 
 
 def read_lengths(message: str) -> tuple[int, int] | None:
-    """Return the lengths of prompt and context, in tokens, that a refusal states, or None."""
+    """Return the lengths (tokens) of prompt and context stated in a refusal, or None if it states none."""
     prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 
@@ -190,7 +190,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
 
 
 def first_place(data: object, endpoint: str) -> dict[str, float]:
-    """Return the log-probability of each likeliest token at the first position; empty if there are none."""
+    """Return the likeliest first tokens and their log-probabilities; empty if the server sent none."""
     try:
         found: Any = _choices(data)[0]["logprobs"]
         if endpoint == CHAT:

@@ -68,7 +68,7 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Send a request (GET without `body`); return status and text, without the key. Raises `OSError`."""
+    """Send a POST request (GET if `body` is None); return status and text, key removed. Raises `OSError`."""
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:

@@ -74,7 +74,7 @@ class Budget:
             )
 
     def _so_far(self, run_id: str) -> Spending:
-        # Models that judge the run's programs record their spending too.
+        # The stored spending also contains requests to models that judge the run's programs.
         before, own = self._before(run_id), self._spent.get(run_id, Spending())
         return Spending(max(before.tokens, own.tokens), max(before.money, own.money))
 

@@ -231,9 +231,9 @@ class LocalProposer:
 
     Requests that arrive while the worker is busy share the next batch of up to `max_batch_rows` replies. A
     larger request has a batch of its own. The token ids of a rollout include the end token; the text does
-    not. The worker uses one CPU thread, the fastest number for models of a few million parameters.
+    not. The worker uses one CPU thread, which is fastest for models of a few million parameters.
 
-    `loaded` is the policy of `version` if it is loaded already. `follow` is called for every prompt and
+    `loaded` is the policy of `version`, if already loaded. `follow` is called for every prompt and
     returns the version to use; a new version is loaded between two batches.
     """
 

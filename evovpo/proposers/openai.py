@@ -40,8 +40,8 @@ class OpenAIProposer:
     request.
 
     A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
-    for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` is called
-    with every request. `spent_before` returns a run's stored spending. `said` has the warnings already given.
+    for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` gets the
+    `Call` of every request. `spent_before` returns a run's stored spending. `said` holds logged warnings.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class OpenAIProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the version that the latest prompt used, at first of the initial version."""
+        """Number of the latest prompt's version; before the first prompt, of the initial version."""
         return self._version.number
 
     @property

@@ -45,7 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return `version`; for an adapter, return its base model as a version. Raises `PolicyError`."""
+    """Return an adapter's base model as a version, or full weights unchanged. Raises `PolicyError`."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE

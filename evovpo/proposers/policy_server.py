@@ -29,8 +29,8 @@ class VLLMServer:
 
     Loading adapters needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a
     public port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new weights, answers 200 and
-    computes wrongly. In a mixed batch it applies an adapter also to requests without an adapter (vLLM PR
-    48421); `load_and_compare` detects this. It crashes on a request with a seed and a prompt prefilled in
+    computes wrongly. In a mixed batch, vLLM applies an adapter also to requests without an adapter (vLLM PR
+    48421); `load_and_compare` detects this. vLLM crashes on a request with a seed and a prompt prefilled in
     chunks, unless `--max-num-batched-tokens` is at least `--max-num-seqs` times `--max-model-len`.
 
     `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
@@ -82,7 +82,7 @@ class VLLMServer:
         """Return the log-probabilities (N) of `next_ids` after the N longest prefixes of a text (`WarmUp`).
 
         One request generates a token after each prefix; like a search request, it uses the server's cache. A
-        token that is not listed gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
+        token that the server omits gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
         ignores an adapter of the last layer, and crashes a busy vLLM (vLLM issues 16668, 29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
@@ -125,9 +125,9 @@ class VLLMServer:
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Load a version into a server; return the largest difference from `warm_up` in nats.
+    """Load a version if it is an adapter; return the server's largest difference from `warm_up` in nats.
 
-    Raises `ServerError` if the server refuses the version or computes other values; then unloads an adapter.
+    Raises `ServerError` if loading fails or, after unloading the adapter again, if the comparison fails.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

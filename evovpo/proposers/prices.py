@@ -7,7 +7,7 @@ _TOKENS = 1000
 
 
 def with_price(model: ModelConfig, base_url: str) -> ModelConfig:
-    """Return the model with its provider's price in US dollars, if genai-prices knows it and none is set."""
+    """Return the model. If it has no price, add its price in US dollars from genai-prices, if known there."""
     if model.price is not None:
         return model
     try:

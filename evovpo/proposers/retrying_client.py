@@ -49,7 +49,7 @@ _TOP = 5
 
 class _SentRequest(NamedTuple):
     call: Call
-    """The record, with a preliminary outcome; its reason is empty for an answer."""
+    """The record of the request. `outcome` is preliminary; `reason` is empty if there are replies."""
     data: object = None
     """The JSON of an answer, or None for a failure."""
     replies: tuple[ServerReply, ...] = ()
@@ -88,7 +88,7 @@ class Client:
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
         """Temperatures that log-probabilities are known to follow; 1 needs no check."""
-        # A client searches all its connections at every request, and has at most 1,000.
+        # An openai client searches all its connections at every request, and has at most 1,000 connections.
         key, count = self._key or "none", math.ceil(self.settings.concurrency / _REQUESTS_PER_CLIENT)
         self._clients = deque(
             openai.AsyncOpenAI(base_url=self.base_url, api_key=key, timeout=timeout, max_retries=0)
@@ -99,14 +99,14 @@ class Client:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
-        """Return the replies to a request, and the time since the first attempt divided by their number.
+        """Return the replies to a request, and the seconds per reply, counted from the first attempt.
 
         Returns None if the server supports one choice per request only. Log-probabilities are None unless
         they are those of the plain softmax.
 
-        Raises `RefusedError`; `ServerError` if the server keeps failing or lacks the model; `ConfigError` for
-        a refused key or log-probabilities that do not follow the temperature; `BudgetError` before the first
-        request of a ticket.
+        Raises `RefusedError` for a refused prompt; `ServerError` if the server keeps failing or lacks the
+        model; `ConfigError` for a refused key or log-probabilities that do not follow the temperature;
+        `BudgetError` if the budget is used up before the first request of `ticket`.
         """
         sent = await self._ask(form, ticket)
         if sent is None:
@@ -206,7 +206,7 @@ class Client:
             return Call(*asked, outcome, reason, *tokens, self.model.cost(*tokens), seconds)
 
         try:
-            # The client's own timeout restarts with every byte.
+            # The timeout of the openai client restarts with every byte received.
             async with asyncio.timeout(self.settings.timeout_seconds):
                 path = "/chat/completions" if form.endpoint == CHAT else "/completions"
                 text = await self._clients[0].post(path, cast_to=str, body={"model": ticket.name, **body})

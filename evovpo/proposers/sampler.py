@@ -1,7 +1,7 @@
 """Samples from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
 The sampling loop is our own: Hugging Face `generate` is several times slower for models of a few million
-parameters. Their speed depends on the number of tensor operations per step and the bytes read by attention.
+parameters. Speed depends on the number of tensor operations per step and on the bytes read by attention.
 
 - A prompt is prefilled once; all rows (replies) of the prompt share the keys and values.
 - At load, norms, attention scale and rotary pairs are folded into the weights, and products are fused.
@@ -354,8 +354,8 @@ def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
-    # At most 1 - 2^-24 of the total, which never rounds up to the total, so that a token of positive
-    # probability is always found.
+    # The threshold is at most 1 - 2^-24 of the total and never rounds up to the total. A token of positive
+    # probability is therefore always found.
     threshold = uniform * cumulative[:, -1]
     tokens = torch.searchsorted(cumulative, threshold[:, None], right=True)
     return tokens[:, 0], probabilities.gather(1, tokens)[:, 0].log_()

@@ -26,7 +26,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """A progress bar for a batch, given its `stored` runs; pass each message of a process to `take`."""
+    """A progress bar for a batch. `stored` are its stored runs; `take` applies a worker's message."""
 
     unit = "evaluations"
 
@@ -52,7 +52,7 @@ class BatchProgress(WorkBar):
         return super().__enter__()
 
     def take(self, message: Message) -> None:
-        """Apply a message of a process about its cell, which is one run of the batch."""
+        """Update the bar with a worker process's message about its cell (one run of the batch)."""
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
@@ -68,7 +68,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read the request totals of the running runs again, if the last reading is old."""
+        """Read the request totals of the active runs again if the last values are too old."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))

@@ -83,7 +83,7 @@ def examine_problem(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> DoctorReport:
-    """Return the report on the newest run of this problem version that can be diagnosed, else on a new run.
+    """Return a report on the newest usable run of this problem version; if there is none, on a new run.
 
     Raises `StoreError` if no answer of the new run has a program.
     """

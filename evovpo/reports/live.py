@@ -107,7 +107,7 @@ class LiveProgress(WorkBar):
         self.run: Run | None = None
         """The run, or None until it is stored and can be resumed."""
         self.proposed = 0
-        """Number of candidates proposed so far, also by earlier processes of the run."""
+        """Number of candidates proposed so far, including those before the run was resumed."""
         self._proposed_before: int | None = None
         self._begin, self._read_at = time.monotonic(), float("-inf")
         super().__init__(console)

@@ -122,9 +122,9 @@ def write_budgets(
     budget: str = "evaluations",
     is_cost: bool = False,
 ) -> None:
-    """Write a picture of statistics against a budget, one panel each; the `ks` of the curves are budgets.
+    """Write a picture with one panel per statistic, drawn against log-scaled budgets (`ks` of the curves).
 
-    Up to `MOST_BANDS` arms have interval bands. With `is_cost`, scales are logarithmic, without bands.
+    Panels of up to `MOST_BANDS` curves have interval bands; with `is_cost`, log-scaled values and no bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)

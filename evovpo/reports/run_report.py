@@ -39,7 +39,7 @@ def nothing_judged(
 ) -> str:
     """Return a sentence if a run has proposed candidates but judged none, else an empty string.
 
-    With `scores`, failure of all programs gives a sentence too. `feedback_of` maps a program id to feedback.
+    With `scores`, return a sentence also if all programs failed. `feedback_of`: program id -> feedback.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
@@ -178,7 +178,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome as JSON, without score and `best_metrics` if there are none."""
+    """Return an outcome as JSON; a missing score and missing `best_metrics` are left out."""
     fields: dict[str, Json] = dict(outcome._asdict())
     del fields["score"], fields["score_name"]
     if not fields["best_metrics"]:

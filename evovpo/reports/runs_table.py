@@ -44,9 +44,9 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return a table of a program's results, by training example or, with a scorer, by objective.
+    """Return a table of a program's results: a row per training example or, with a scorer, per objective.
 
-    Metrics of an OpenEvolve evaluator are shown beside the rewards computed from the metrics.
+    For an OpenEvolve evaluator, rows show metrics and the rewards computed from these metrics.
     """
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)

@@ -33,9 +33,9 @@ _LONG_PROGRAM = 2000
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format for the setting `prompt.style`.
 
-    `auto` is the built-in model's format if proposer and problem allow it. Otherwise the format asks for
-    edits if the starting program is long or has fixed parts, else for programs. Raises `ProblemError` if
-    the problem does not fit, and `ConfigError` for unusable templates or an unusable proposer.
+    With style `auto`, this is the built-in model's format if proposer and problem allow it; otherwise a
+    format for edits if the starting program is long or has fixed parts, else for whole programs. Raises
+    `ProblemError` if the problem does not fit, and `ConfigError` for unusable templates or proposers.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -64,8 +64,8 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
     """Return the settings of a new run, with style `auto` replaced by a style that fits the server.
 
-    If the server has a model of the built-in family and the problem fits, this is the built-in model's style.
-    Otherwise it is a style for instruction models.
+    The new style is the built-in model's if the server has a model of the same family and the problem fits;
+    otherwise it is a style for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
@@ -87,7 +87,7 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
-    """Return example prompts of a run: without a parent, and to improve the first starting program."""
+    """Return example prompts by kind: one from scratch and, if possible, one to improve the first seed."""
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
@@ -174,7 +174,7 @@ def with_models(judge: Judge, problem: Problem, config: Config, store: Store, ru
         proposer = {"name": "openai", "model": None, "policy": "start", "patience_seconds": 0.0}
         return open_proposer(problem, config.changed(proposer=proposer, models=(model,)), store, said)
 
-    first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # the starting programs'
+    first = Prompt(content_id(run_id, "0"), run_id, 0, 0, PromptKind.MUTATE)  # id of the first prompt
     return ModelJudge(judge, problem, config, first, ask)
 
 

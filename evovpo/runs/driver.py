@@ -30,7 +30,7 @@ _ASKS_AT_ONCE = 64
 _SAME_FAULTS = 20
 """The run stops after this number of consecutive programs with the same fault: the evaluator is to blame."""
 _MOST_UNREAD = 100
-"""The run stops after this number of consecutive answers of a server without a program."""
+"""The run stops if a server gives this number of consecutive answers that contain no program."""
 _PATIENCE_SECONDS = 0.05
 """Maximum seconds that the next prompt waits for the judgement of replies that have arrived."""
 
@@ -73,7 +73,7 @@ class Driver:
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
     stop_reason: str = ""
-    """Why the run ended before its budget was used; empty if it did not."""
+    """Reason why the run ended before its budget was used, or empty."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Requests of `_waiting` that have finished."""
@@ -81,7 +81,7 @@ class Driver:
     """Set when a request or judgement ends. Waiting for it costs the same for any number of requests."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """The faults of the latest programs, as long as they are equal."""
+    """The faults of the latest consecutive programs with the same fault."""
     _unread: int = 0
     """Number of consecutive answers without a program, up to the latest answer."""
     _arrived: deque[_Arrival] = field(default_factory=deque)

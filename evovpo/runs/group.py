@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """The answers of each rollout."""
     fresh: dict[str, Evaluation]
     ran: set[str]
-    """Ids of the programs that were run for this group, and not for another group at the same time."""
+    """Ids of the programs that were run for this group; excludes those already running for another group."""
 
 
 @dataclass
@@ -101,7 +101,7 @@ class GroupJudge:
     ) -> Tell:
         """Return the `Tell` of one reply; `before` has the evaluations of new programs in earlier replies.
 
-        A program is new in the first reply that has it; all later occurrences are duplicates.
+        A program with rewards from an earlier reply is a duplicate, as is any repetition within the reply.
         """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id

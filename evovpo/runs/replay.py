@@ -85,8 +85,8 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltR
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Replay a run to check it; return the rebuilt search and the number of prompts and replies.
 
-    Compares all prompts and answers, and the outcome; raises `ReplayError` at the first difference. Replies
-    missing at the end of an unfinished run go unnoticed, as do changed tokens, log-probabilities or times.
+    Compares all prompts and answers, and the outcome; raises `ReplayError` at the first difference. It cannot
+    notice a missing end of an unfinished run, or changed tokens, log-probabilities or times.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
@@ -174,7 +174,7 @@ def _is_older(part: RunPart) -> bool:
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
-    """Return the expected `_READ` fields of a reply's candidates, parsed again just before the reply is told.
+    """Parse a reply that the search has not yet applied; return the `_READ` fields of its candidates.
 
     The reason is empty if none is stored, as in earlier versions.
     """

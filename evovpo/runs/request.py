@@ -42,7 +42,7 @@ class RunRequest:
 
 
 def is_yaml(config_file: Path | None) -> bool:
-    """True if `--config` names the YAML of an OpenEvolve project, or `none` in its place."""
+    """Return whether `--config` is `none` or a YAML file, which configures an OpenEvolve project."""
     return config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none")
 
 
@@ -58,8 +58,8 @@ def open_request(
     """Return the request for a run on a problem folder, an OpenEvolve project, a table or a bundled problem.
 
     A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty one.
-    `allow` grants permissions that a project needs. With `is_run`, it also needs them for the servers in its
-    configuration. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
+    `allow` grants the permissions that a project needs. With `is_run`, the servers in the project's own YAML
+    need permissions too. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
     `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def _stored_problems(path: Path, config: Config) -> list[Problem]:
     try:
         with Store.open(config.store.url, create=False) as store:
             return store.problem_versions((path.parent if path.is_file() else path).name)
-    except StoreError:  # it does not exist yet, or opening it for the run reports the error
+    except StoreError:  # no store yet, or the run will report the error when it opens the store
         return []
 
 
@@ -106,7 +106,7 @@ FIXED = {
 }
 """Settings that cannot change within a run."""
 ORIGINALS = 8
-"""Maximum number of programs taken over from another run; all of them have different rewards."""
+"""Maximum number of programs taken over from another run, no two with the same rewards and score."""
 
 
 def next_part(
@@ -150,9 +150,9 @@ def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return a request with the best programs of the run `run.origin` as starting programs, and a remark.
+    """Return a request with the best programs of the run `run.origin[0]` added to `run.origin`, and a remark.
 
-    The programs are evaluated on the problem of the request. Raises `ProblemError` if all of them fail.
+    Programs that fail on the problem of the request are left out. Raises `ProblemError` if all of them fail.
     """
     problem, config = request.problem, request.config
     origin = find_run(store, config.run.origin[0])

@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     program: str
     """Source of the best program by `combined_score` or, if there is no such score, by mean reward."""
     stopped: str = ""
-    """Why an unsolved run ended before its budget was used; empty if it did not."""
+    """Reason why an unsolved run ended before its budget was used, or empty."""
     trust: str = str(Trust.HIGH)
     """`high`, or `low` if candidate and evaluator shared a process."""
     score: float | None = None
@@ -162,9 +162,9 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of a run, given `latest`, its id or a unique prefix of it, or the prefix of a problem.
+    """Return the id of the run `name`: `latest`, a run id, or the beginning of a run id or problem id.
 
-    Of several runs of such problems, the one started last is returned. Raises `StoreError` if there is none.
+    A run id prefix must be unique; a problem id gives the run started last. Raises `StoreError` if none fits.
     """
     if name == "latest":
         newest = store.newest_run()
@@ -226,7 +226,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
     scores = scores_of(store, run, problem)
     scored = best_combined(scores)
     best_id = summary.best_program_id if scored is None else scored.program_id
-    if problem.has_one_score:  # rewards are clipped, so several programs may have the same
+    if problem.has_one_score:  # rewards are clipped, so several programs may have equal rewards
         summary = dataclasses.replace(summary, best_program_id=best_id)
     best = None if best_id is None else store.program(best_id)
     evaluation = None if best is None else store.known_evaluation(problem.version, best.id)

@@ -48,7 +48,7 @@ class WholeJob:
     thresholds: tuple[float, ...] = ()
     """Stage i + 1 runs if the score of the metrics of stages 1 to i is at least `thresholds[i - 1]`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of `evaluate`, besides the program path. Functions of other names get none."""
+    """Keyword arguments of `evaluate`. Functions with other names get only the program path."""
 
 
 class WholeSandbox(Pool[EvaluatorServer]):
@@ -57,8 +57,8 @@ class WholeSandbox(Pool[EvaluatorServer]):
     A process imports the evaluator once and forks for each evaluation (`forkserver.zygote`). The working
     directory of an evaluation is a private folder with a copy of `folder`, the evaluator's folder. The
     evaluation may write there, and start threads and processes within the limits. It has no network, and
-    reads only Python, system libraries and `folder`. `openings` are further permissions. `preload` are
-    modules preloaded for candidates in processes of their own (`ProxySandbox`).
+    reads only Python, system libraries and `folder`. `openings` are further permissions. `preload` names
+    modules to import in advance for candidates that run in a separate process (`ProxySandbox`).
 
     Raises `SandboxError` if the machine does not support the level, or if the folder is hidden.
     """
@@ -157,7 +157,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` if a file is outside the candidate's folder, or entry or evaluator is missing."""
+    """Raise `ConfigError` if a file is outside the candidate's folder, or no entry or evaluator is found."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:
@@ -217,7 +217,7 @@ class ProxySandbox(WholeSandbox):
 def stub_of(code: str) -> str:
     """Return the source of a stub module whose functions call the top-level functions of `code`.
 
-    Raises SyntaxError if `code` is not valid Python, and ValueError if it defines no such function.
+    Raises SyntaxError if `code` is not valid Python, and ValueError if it has no top-level function.
     """
     found = [node.name for node in ast.parse(code).body if isinstance(node, ast.FunctionDef)]
     names = [name for name in dict.fromkeys(found) if not name.startswith("__")]

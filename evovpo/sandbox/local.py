@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """A thread-safe pool of servers with one task each. Tasks that end in `sandbox_error` are retried."""
+    """A thread-safe pool of servers, each with one task at a time. Retries tasks after `sandbox_error`."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
@@ -37,7 +37,7 @@ class Pool(Generic[W]):
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
         """Return the result of `attempt` on a free worker, with retries while the status is `sandbox_error`.
 
-        If the worker cannot start, `failure` makes the result; raises `SandboxError` if none ever started.
+        If the worker cannot start, return `failure(message)`; if none ever started, raise `SandboxError`.
         """
         worker = self._free.get()
         try:

@@ -83,10 +83,10 @@ def split_words(text: str) -> list[str]:
 
 
 def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.allow") -> Openings:
-    """Return the permissions that `words` such as `env=NAME`, `read=PATH` or `network` grant.
+    """Return the permissions granted by `words`, for example `env=NAME`, `read=PATH` or `network`.
 
-    Relative paths start from `folder`. Raises `ConfigError`, whose message begins with `place`, for an
-    unknown word or a missing path or variable.
+    Relative paths start from `folder`. An unknown word, or a missing path, variable or GPU, raises a
+    `ConfigError` whose message begins with `place`.
     """
     kept = tuple(dict.fromkeys(words))
     found: dict[str, list[str]] = {kind: [] for kind in _KINDS}

@@ -60,10 +60,10 @@ def library_paths(modules: Iterable[str]) -> list[str]:
 
 
 def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return rules (path, names only) that allow reading everything below `roots` except `hidden`.
+    """Return rules (path, is_listing_only) that allow reading everything below `roots` except `hidden`.
 
-    Landlock cannot exclude a path inside an allowed folder. A folder that contains a hidden path therefore
-    gets a rule to list its names, and each of its other entries gets a rule of its own.
+    Landlock cannot exclude a path inside an allowed folder. If a folder contains a hidden path, its rule
+    therefore allows only listing its names, and each entry that is not hidden gets a rule of its own.
     """
     real_hidden = {os.path.realpath(path) for path in hidden}
     rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
@@ -93,7 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return the entries (name, path, is_link) of a copy, and true if all are links because of size."""
+    """Return the entries (name, source, is_link) of a copy, and true if size forces links for all entries."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Tests which isolation this machine supports, because the kernel's version does not show it reliably."""
+"""Tries out the isolation that this machine supports: the kernel's version does not show it reliably."""
 
 import functools
 import itertools
@@ -24,7 +24,7 @@ class Level(StrEnum):
     LANDLOCK_SECCOMP = "landlock+seccomp"
     """No writing, no network, no processes; reading only from the Python installation."""
     BWRAP_LANDLOCK_SECCOMP = "bwrap+landlock+seccomp"
-    """As `LANDLOCK_SECCOMP`, in separate namespaces without other files and processes."""
+    """As `LANDLOCK_SECCOMP`, and in separate namespaces, where other files and processes do not exist."""
 
     @property
     def has_landlock(self) -> bool:
@@ -80,7 +80,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return `wanted` or the strongest level. Raises `SandboxError` if the level is too weak or missing."""
+    """Return `wanted` or the strongest level. Raises `SandboxError` if it is too weak or not in `offer`."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

@@ -22,11 +22,11 @@ class ProcessOutput(NamedTuple):
     raised: tuple[Status, str] | None = None
     """Status and text of the exception that ended the process."""
     fault: str = ""
-    """Reason that the output is invalid, or empty."""
+    """Reason that the output is invalid; empty for valid output."""
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
-    """Return what the result lines of a candidate contain.
+    """Return the content of a candidate's result lines.
 
     With `per_case`, an invalid output is an error of its case; otherwise it is a fault of the whole run.
     """
@@ -58,7 +58,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
 
 
 def read_line(written: bytes) -> ProcessOutput:
-    """Return what the result line of an evaluation contains; artifacts are truncated to their limits."""
+    """Return the content of an evaluation's result line, with artifacts truncated to their limits."""
     try:
         line, impurity = read_object(written)
         if impurity:
@@ -146,7 +146,7 @@ class WholeResult(_Ending):
 
 
 class ChildReport(NamedTuple):
-    """A trusted report: by the fork-server on a child, or by the watcher on an evaluation."""
+    """The fork-server's report on a child, or the watcher's report on an evaluation. It is trusted."""
 
     status: int
     is_ready: bool
@@ -253,8 +253,8 @@ def _verdict(
 def _signal_verdict(number: int, cpu_ms: float, limits: Limits) -> tuple[Status, str]:
     if number == signal.SIGSYS:
         return Status.FORBIDDEN, "a system call that is never allowed"
-    # For the limit the kernel counts CPU time in whole ticks, for the usage exactly: under load they
-    # differ by 10 % or more, so a kill after half the limit counts as reaching it.
+    # The kernel enforces the limit in whole ticks, but reports exact CPU time. Under load the two differ by
+    # 10 % or more, so a kill after at least half of the limit counts as a timeout.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and cpu_ms >= limits.cpu_seconds * 500):
         return Status.TIMEOUT, f"CPU limit of {limits.cpu_seconds} s"
     if number == signal.SIGXFSZ:

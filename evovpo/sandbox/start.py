@@ -1,4 +1,4 @@
-"""What processes of the sandbox start with: environment, memory files, bubblewrap namespaces."""
+"""Surroundings for the start of a sandbox process: environment, memory files, bubblewrap namespaces."""
 
 import contextlib
 import functools
@@ -44,7 +44,7 @@ BWRAP = "/usr/bin/bwrap"
 """Fixed path: systems that restrict user namespaces make an exception for this path only."""
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
-"""Environment variable for tests that hides bubblewrap."""
+"""Environment variable that hides bubblewrap, for use in tests."""
 ROOT_CAPABILITIES = (
     *("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_CHOWN", "CAP_KILL", "CAP_SYS_PTRACE"),
     *("CAP_DAC_READ_SEARCH", "CAP_DAC_OVERRIDE"),
@@ -94,7 +94,7 @@ def bwrap_command(
 
 
 def bwrap_refusal(is_user_changed: bool = False) -> str:
-    """Return the reason that bubblewrap cannot run this Python here, or an empty text."""
+    """Return the reason that bubblewrap cannot run this Python here; empty if it can."""
     if os.environ.get(HIDING):
         return f"hidden by {HIDING}"
     if not Path(BWRAP).exists():

@@ -31,7 +31,7 @@ WORK_PREFIX = "evovpo-evaluation-"
 FIRST_PRIVATE_USER = 2_000_000_000
 """Lowest user id for evaluations that root starts. Each watcher gets a random user id from here on."""
 TASK_SLACK = 64
-"""Added to the user's current number of tasks, because the limit counts them too and more may start."""
+"""Number of tasks that the user may start later; added because the limit counts all tasks of the user."""
 
 
 class Surroundings(NamedTuple):
@@ -40,7 +40,7 @@ class Surroundings(NamedTuple):
     level: Level
     folder: Path
     rules: Sequence[tuple[str, bool]]
-    """Readable paths: (path, names only)."""
+    """Readable paths, as pairs (path, true if only names may be listed there)."""
     copied: Sequence[tuple[str, str, bool]]
     """Project files to put into the private folder: (name there, source path, true for a link)."""
     openings: Openings
@@ -61,7 +61,7 @@ class EvaluatorServer(Server):
         self.candidate = ForkServer(candidates)
         """Fork-server for candidates in processes of their own; started on demand."""
         self.work = ""
-        """The private folder; empty before the start."""
+        """Path of the private folder; an empty text before the start."""
         self.reason = ""
         """Reason that every evaluation imports the evaluator anew; empty if one import is enough."""
 
@@ -73,7 +73,7 @@ class EvaluatorServer(Server):
     def evaluate(
         self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
-        """Return report, result and log of an evaluation. If the report is missing, return the reason.
+        """Return report (or, if there is none, the reason as text), result and log of an evaluation.
 
         `calls` is a socket to a candidate's own process. Raises `SandboxError` if no watcher starts.
         """

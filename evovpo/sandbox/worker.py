@@ -86,8 +86,8 @@ class Server:
         """Start a process with the role `server` or `watcher`, and return its first message.
 
         The process inherits only the memory files (the log is its standard error) and one end of a socket.
-        `around` is a command prefix that isolates the process. When the process ends, the resources in
-        `_opened` are closed. Raises `SandboxError` if `what` does not start within `seconds`.
+        `around` is a command prefix that isolates the process. A failed start, or `stop`, closes
+        `_opened`. Raises `SandboxError` if the process, described by `what`, is not ready in `seconds`.
         """
         python = paths.python_executable()
         with contextlib.ExitStack() as opened:
@@ -211,7 +211,7 @@ class ForkServer(Server):
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
         """End the program that answers calls, and return its result: `ok` unless the program failed."""
-        # A process that ends closes its files before its parent can collect its status.
+        # An ending process closes its files before its parent can collect its status.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)
         log = os.pread(self._descriptors[2], limits.log_bytes, 0)

@@ -1,9 +1,9 @@
-"""Joins two programs without a model: a condition on the inputs chooses which of the two programs runs.
+"""Joins of two programs, made without a model: a condition on the inputs chooses which program runs.
 
-Two programs that pass complementary rows are joined by a condition that separates these rows. The rows that a
-join passes are known without running it; only joins that pass more rows than each of their programs are
-proposed. A join can memorise, because with few rows some condition always fits. Therefore joins with two rows
-or more on each side come first, then short joins, and reports always show held-out rows.
+Two programs that pass different rows are joined by a condition that separates the rows. The rows that a join
+passes are known without running the join. A join is proposed only if it passes more rows than each of its two
+programs. A join can memorise, because with few rows some condition always fits. Therefore joins with a single
+row on one side come late in a run, shorter joins come first on ties, and reports always show held-out rows.
 """
 
 import heapq
@@ -37,7 +37,7 @@ class JoinLanguage(NamedTuple):
     holds_C_N: npt.NDArray[np.float64]
     """Shape (C, N): 1 if a condition holds for a training row, else 0."""
     join: Callable[[str, str, str], Program | None]
-    """Maps source, condition and source for the other rows to the joined program; None if impossible."""
+    """Maps (source if the condition holds, condition, source if not) to the joined program or None."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
     """Maps a source to shorter programs; in each, a part is replaced by a smaller piece of this part."""
 
@@ -126,7 +126,7 @@ class Joins:
         return share - self._given_out
 
     def count(self, prompt: Prompt) -> None:
-        """Count the joins in a stored prompt."""
+        """Subtract the joins in a stored prompt from the budget for joins."""
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:

@@ -16,7 +16,7 @@ class JudgedPrograms(Mapping[str, ShownProgram]):
     """A mapping of program ids to judged programs, in the order of `add`.
 
     Judged programs are packed as JSON without loss: a program is text, and an evaluation has JSON values.
-    Packed, they take a third of the memory, and no time of the garbage collector.
+    They then take a third of the memory, and the garbage collector need not visit them.
     """
 
     def __init__(self) -> None:

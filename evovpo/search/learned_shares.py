@@ -1,4 +1,4 @@
-"""Learns the shares of the ways, which are kinds of prompts, from their recent gains.
+"""Learns how often to use each way (kind of prompt) from recent gains, which measure improvement.
 
 This is adaptive operator selection by probability matching with discounting (Fialho 2010). A share is
 proportional to initial share times gain per reply. Old gains are discounted, so a failed way is tried again.
@@ -14,7 +14,7 @@ _FADES = 0.99
 _AT_FIRST = 0.02
 """Gain per reply that is assumed at first: one new best program in 50 replies."""
 _REPLIES = 15.0
-"""Number of replies for which the assumed gain counts."""
+"""Weight of the assumed gain: it counts like this number of replies."""
 _LEAST = 0.003
 """Minimum share of a way."""
 

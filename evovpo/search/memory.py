@@ -52,7 +52,7 @@ class Failures:
         return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
-        """Return the newest failing program of an island that may be repaired, or None; count the repair."""
+        """Return an island's newest failing program that can still be repaired, or None; count the repair."""
         for program_id in reversed(self._failing[island]):
             failing = Parent(program_id, ParentRole.PARENT)
             if self._repairs[program_id] < _REPAIRS and self._standing.can_show(failing):
@@ -82,7 +82,7 @@ class Failures:
                 self._failing[prompt.island].remove(parent.program_id)
 
     def _reason(self, judged: JudgedCandidate, parent: Evaluation | None) -> str:
-        """Return why an answer failed, for later prompts, or an empty string."""
+        """Return the reason why an answer failed, which later prompts show, or an empty string."""
         candidate, evaluation = judged.candidate, judged.evaluation
         if candidate.parse_status is ParseStatus.REJECTED:
             return candidate.reason

@@ -1,4 +1,4 @@
-"""The population of a search: judged programs, kept by rank on islands, and in the cells of MAP-Elites.
+"""The population of a search: the best judged programs of each island and of each MAP-Elites cell.
 
 The programs of an island have different rewards. A new program replaces a program with equal rewards, unless
 all rewards are zero; so the search drifts across plateaus. `Standing.best` chooses the final answer.
@@ -19,10 +19,10 @@ from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 WEIGHT_STEP = 0.02
-"""Weight that `weigh` adds to a component in which the specialist has reward 0; initial weights are 1."""
+"""Weight added to a component in which the best program by weighted rewards has 0; weights start at 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Gain of a new best in one component, or of a first program in a cell; a new best by rank has gain 1."""
+"""Gain of a new best value in a component or a first program in a cell; a new best program has gain 1."""
 DRIFT_GAIN = 0.05
 """Gain of a program with the same rank as the best program: a step across a plateau."""
 
@@ -137,7 +137,7 @@ class InsertionStatus(StrEnum):
     IMPROVED = "improved"
     """No program of the island dominates the new program or has the same rewards."""
     KEPT = "kept"
-    """Kept by its rank, or in place of an older program with the same rewards."""
+    """The program has a sufficient rank, or replaces an older program with the same rewards."""
     REJECTED = "rejected"
     """The island keeps a program with the same rewards, or is full of better programs."""
 
@@ -162,7 +162,7 @@ class Island:
         """Offer a program. An island over capacity removes its worst program that is best in no component."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
-        # Of equals the program that ran stays; if both or none ran, the newer one, unless all rewards are 0.
+        # On equal rewards a program that ran beats a failed one; else the newer wins, if a reward is not 0.
         if equal is not None and (member.is_ok, any(member.rewards)) <= (equal.is_ok, False):
             return InsertionStatus.REJECTED
         self._kept[member.rewards] = member
@@ -176,7 +176,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked, then oldest, member; the best in any component are spared if possible."""
+        """Return the lowest-ranked, then oldest, member; if possible, one that is best in no component."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -262,8 +262,8 @@ class Population:
     def weigh(self) -> Member | None:
         """Add weight to the components that the specialist fails, and return the new specialist.
 
-        Components that stay failed gain weight, which leads out of local optima of the mean. This is clause
-        weighting, as in local search for satisfiability (Morris 1993).
+        A failed component gains weight until it is passed, which leads out of local optima of the mean
+        reward. This is clause weighting, as in local search for satisfiability (Morris 1993).
         """
         if self.specialist is None:
             return None

@@ -90,7 +90,7 @@ class SearchState(Standing):
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Continue with new settings (`runs.request.FIXED` names exceptions); count `patience` from here."""
+        """Use new settings, which must not change `runs.request.FIXED`; count `patience` from now on."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
@@ -103,8 +103,8 @@ class SearchState(Standing):
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.
 
-        The first prompt contains the problem's starting programs, and some later prompts contain joins. These
-        need no model: evaluate them all and pass them to `tell` in one reply without a rollout. All other
+        The first prompt contains the starting programs, and some later prompts contain joins. Such prompts
+        need no model: evaluate all programs and pass them to `tell` in one reply without a rollout. All other
         prompts are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as
         a separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
         """

@@ -10,7 +10,7 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """The results of a search so far: the base class of `SearchState`, and all that strategies may read."""
+    """The results of a search so far, which strategies may read; the base class of `SearchState`."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -68,7 +68,7 @@ class Standing:
     def take(
         self, program: Program, evaluation: Evaluation, parent: ShownProgram | None = None, idea: str = ""
     ) -> None:
-        """Add a judged program and compare it with the best; `idea` describes the change to its parent."""
+        """Add a judged program and update `best`; `idea` describes how the program changes its parent."""
         changes: tuple[Change, ...] = ()
         if idea and parent is not None:
             change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))

@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
 
 Chance = Callable[[int], np.random.Generator]
-"""Maps the number of a random stream to a generator, for decisions made for some prompts only."""
+"""Maps the number of a random stream to a generator, for random decisions that only some prompts need."""
 
 
 class Strategy:
@@ -44,8 +44,8 @@ class Strategy:
     """
 
     has_memory: ClassVar[bool] = True
-    """True if replies change later prompts and programs may be joined without a model. Without memory, all
-    prompts are independent draws."""
+    """False if prompts are independent draws: a model's replies do not change later prompts, and no programs
+    are joined without a model."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
         """Return the plan of the next prompt; `rng` is the random generator of this prompt."""

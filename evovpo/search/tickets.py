@@ -26,7 +26,7 @@ class Ticket:
     def accept(self, tell: Tell, problem: Problem) -> bool:
         """Record a reply and return whether it is new.
 
-        Raises `SearchError` for a reply that does not fit the ticket or a reward vector of the wrong length.
+        Raises `SearchError` if the reply does not fit the ticket, or if a reward vector has the wrong length.
         """
         prompt = self.prompt
         index = 0 if tell.rollout is None else tell.rollout.index
@@ -56,7 +56,7 @@ class Ticket:
                     f"problem '{problem.id}' has {len(problem.objectives)} objectives"
                 )
         self.told += (index,)
-        if not self.missing:  # the rest is needed to count, and to notice a reply told twice
+        if not self.missing:  # other fields are still needed to count and to notice repeated replies
             self.prompt = replace(prompt, parents=(), messages=(), proposals=())
             self.joins = ()
         return True
@@ -82,7 +82,7 @@ class Tickets:
         joins: Sequence[Join] = (),
         **shown: Any,
     ) -> Prompt:
-        """Add a ticket and return its prompt, with `shown` as further fields; `tells` replies came before."""
+        """Add a ticket; return its prompt with fields `shown`. `tells` is the number of earlier replies."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)

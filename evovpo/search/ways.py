@@ -1,7 +1,7 @@
-"""Ways: kinds of prompts, which choose the task of a prompt and the programs in it.
+"""Ways (kinds of prompts): each chooses the task of a prompt and the programs shown in the prompt.
 
 A way is a function that reads the population and returns a plan, or None if the way cannot be used yet.
-`strategies.py` chooses the way of each prompt; `learned_shares.py` learns from the gains.
+`strategies.py` chooses the way of each prompt; `learned_shares.py` learns how often to use each way.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,14 +18,13 @@ from evovpo.types import Parent, ParentRole, PromptKind
 PARTNERS = 5
 """Number of programs that `combine` draws, to choose the best partner from them."""
 FOCUSED = 0.25
-"""Share of `fresh` prompts in by-example problems that show only rows failed by a good program."""
+"""In by-example problems, share of the `fresh` prompts that show only the rows a good program fails."""
 
 
 class Plan(NamedTuple):
     """The content of a prompt.
 
-    Programs that the prompt format cannot show are left out. Without its parent, a mutation is of kind
-    `ROOT`.
+    Programs that the prompt format cannot show are left out. A prompt without a parent has kind `ROOT`.
     """
 
     kind: PromptKind = PromptKind.ROOT
@@ -57,19 +56,20 @@ def expand(member: Member | None, island: int = 0) -> Plan:
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best, then newest, program: (1+1) hill climbing with neutral drift."""
+    """Return a plan to improve the best program, the newest on ties: (1+1) hill climbing, neutral drift."""
     return _improve(view.population.leader, view.population.home)
 
 
 def specialist(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best program by weighted rewards; failed components gain weight."""
+    """Return a plan to improve the program with the best weighted rewards; failed components gain weight."""
     return _improve(view.population.weigh(), view.island.index)
 
 
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best program of the least explored cell, the newest among equals.
+    """Return a plan to improve the best program of the least explored cell; ties go to the newest program.
 
-    Without declared axes, draw a member of the island: by lexicase for several components, else by rank.
+    Without declared axes, draw a member of the island: by lexicase if rewards have several components, else
+    by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -102,7 +102,7 @@ def repair(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to write a program from scratch. Some prompts show only what a good program fails.
+    """Return a plan to write a program from scratch. Some prompts show only rows that a good program fails.
 
     If the problem has its own evaluator, the plan is to improve a starting program instead.
     """
@@ -157,7 +157,7 @@ def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:
 
 
 def gain_over(one: Member, other: Member) -> float:
-    """Return the advantage of `other` over `one`, summed over the components where it is better."""
+    """Return the advantage of `other` over `one`, summed over the components where `other` is better."""
     return sum(max(0.0, theirs - mine) for mine, theirs in zip(one.rewards, other.rewards, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Encodes records and other values that have no portable SQL type as column values, and decodes them."""
+"""Encodes records, and other values without a portable SQL type, for storage in columns; decodes them."""
 
 import json
 import re
@@ -74,7 +74,7 @@ def evaluation_digest(evaluation: Evaluation) -> str:
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
-    """Return the reward components as they are stored; an empty list without rewards."""
+    """Return the reward components for storage; an empty list if there are no rewards."""
     # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 

@@ -15,8 +15,8 @@ from evovpo.store.schema import calls, metadata, policy_events, run_events
 _PAGE = 500
 """Rows per transaction."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
-"""Tables with an autoincrement key -> the owner column. Key values differ between stores, so a row is
-identified by its position among the rows with the same owner."""
+"""Owner column, or empty, of each table with an autoincrement key. The key values differ between stores, so
+a row is identified by its position among the rows with the same owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
 """Columns that decide whether two rows are equal, in tables where other columns may differ: the body of a
 problem contains its folder path, and an evaluation contains its duration."""

@@ -19,7 +19,7 @@ DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
 """Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause between attempts, which are needed because SQLite waits only for some locks by itself."""
+"""Pause before each new attempt; attempts are repeated because SQLite itself waits only for some locks."""
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes: duplicate row, serialization failure, deadlock."""
@@ -187,7 +187,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`. Retry after conflicts, lost connections or, if `waits`, no answer."""
+        """Return the result of `work`. Retry conflicts, lost connections and, if `waits`, silent servers."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):

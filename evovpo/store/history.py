@@ -58,7 +58,7 @@ class History(Database):
         """Yield the groups of a run in the order in which their last rollouts were judged.
 
         With `after`, a prompt id, only groups completed after the group of this prompt are yielded.
-        `rewards_G_M_D` has a row for each requested answer and each further answer. The row is zero if the
+        In `rewards_G_M_D`, each rollout has a row for each requested or extra answer. The row is zero if the
         answer is missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is False
         for a rollout with a sandbox fault.
         """
@@ -78,7 +78,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return shared evaluations by program id: that of `program_id`, or by default all except `but`."""
+        """Return evaluations shared by all runs, by program id: one or all, without the programs in `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -93,7 +93,7 @@ class History(Database):
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
-        """Return the different programs of a run that have raw metrics, in the order of their proposal."""
+        """Return each program of a run with its raw metrics, if it has any, in order of first proposal."""
         rows = connection.execute(
             select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -160,10 +160,10 @@ class History(Database):
     def _complete_groups(
         self, connection: Connection, run_id: str, after: str | None
     ) -> tuple[list[str], int]:
-        """Return the prompt ids of the complete groups after `after`, and the number of objectives."""
+        """Return the prompt ids of the groups completed after group `after`, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
-        # Joins and starting programs have no rollouts and so are left out, and notes of earlier versions no
-        # answers.
+        # Joins and starting programs are left out, because they have no rollouts. So are the notes of earlier
+        # versions, because they have no answers.
         told = connection.execute(
             select(tells.c.prompt_id, prompts.c.rollouts)
             .join(prompts, prompts.c.id == tells.c.prompt_id)
@@ -202,7 +202,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return what a group contains for one rollout: the rollout, its rewards, validity and program ids."""
+    """Return the parts of a group for one rollout: the rollout, its rewards, validity and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length

@@ -90,9 +90,9 @@ class Browsing(Database):
         parse_status: str | None,
         characters: int,
     ) -> list[dict[str, Any]]:
-        """Return up to `limit` answers of a run in order, without starting programs.
+        """Return up to `limit` answers of a run in order, without starting programs and shorter variants.
 
-        `position` is the position of the tell, from 0. `text` is truncated; `characters` is its full length.
+        `position` is the tell's position, from 0. `text` is truncated; field `characters` is its full length.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:

@@ -63,7 +63,7 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
 
 
 def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list[tuple[Row[Any], Candidate]]:
-    """Return the candidates of the tells that match `where`, each after its row, in order."""
+    """Return (row, candidate) for each candidate of the tells that match `where`, in order."""
     query = (
         select(candidates, _SOURCE)
         .join(tells, _OF_TELL)

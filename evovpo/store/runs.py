@@ -1,4 +1,4 @@
-"""Stores and reads problems, programs, and runs with their statuses and requests to model servers."""
+"""Methods that store and read problems, programs, runs, run statuses, and requests to model servers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class CallTotals(NamedTuple):
     cost: float | None
     """None if no model has a price."""
     faults: dict[str, int]
-    """Failed requests by reason."""
+    """Number of failed requests for each reason."""
 
 
 class Runs(Database):
@@ -129,7 +129,7 @@ class Runs(Database):
 
     @reading
     def newest_run(self, connection: Connection, problem: str = "") -> str | None:
-        """Return the id of the last started run of a problem whose id begins with `problem`, or None."""
+        """Return the id of the run started last on a problem whose id begins with `problem`, or None."""
         of_run = select(run_events.c.run_id).join(runs).group_by(run_events.c.run_id)
         of_problem = of_run.where(runs.c.problem_id.startswith(problem, autoescape=True))
         return connection.scalar(of_problem.order_by(func.min(run_events.c.number).desc()).limit(1))
@@ -179,7 +179,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store new programs, and return the source of every program by id. `stored` has known sources."""
+    """Store new programs; return {id: source} for all. `stored` has the sources stored before, by id."""
     if not wanted:
         return {}
     if stored is None:

@@ -39,13 +39,13 @@ class RunRow(NamedTuple):
     problem: str
     status: RunStatus
     evaluations: int
-    """Candidates proposed so far; starting programs do not count."""
+    """Candidates proposed so far; starting programs and shorter variants do not count."""
     best_mean_reward: float | None
     seed: int
     created_at: str
     """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """Numbers of held-out rows passed by the best program and in total; None before the run ended."""
+    """Number of held-out rows that the best program passes, number of all; None before the run ended."""
     score: float | None = None
     """The best score, or None."""
     score_name: str = ""
@@ -74,7 +74,7 @@ class CurvePoint(NamedTuple):
     """Candidates proposed up to and including this tell."""
     best_mean_reward: float
     examples_passed: int
-    """Number of components with reward 1 in the best program by mean reward."""
+    """Number of components in which the best program by mean reward has reward 1."""
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
@@ -129,7 +129,7 @@ class RunSummary:
     """Summary of a run so far; `add` updates it with the next tell."""
 
     proposed: int = 0
-    """Candidates that count against the budget: all except starting programs."""
+    """Candidates that count against the budget: all except starting programs and shorter variants."""
     executed: int = 0
     """Programs run in the sandbox, including starting programs."""
     joins: int = 0
@@ -155,7 +155,7 @@ class RunSummary:
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     heldout: tuple[int, int] | None = None
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """[proposed, rewards] of candidates for which no earlier one is as good or better in every component."""
+    """[proposed, rewards] of each candidate that no earlier candidate equals or beats in every component."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
     """The vectors of `risen` as rows of an array, or None before the first `add`."""

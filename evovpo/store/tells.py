@@ -1,4 +1,4 @@
-"""Stores prompts and tells, with one SQL statement per table."""
+"""Methods that store prompts and judged replies (tells), with one SQL statement for each table."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -157,7 +157,7 @@ def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
 def _before(
     connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
 ) -> tuple[int, set[tuple[str, int]]]:
-    """Return the position of the next tell of a run, and the stored replies to the same prompts."""
+    """Return the position of the next tell of a run, and all stored replies to the prompts in `replies`."""
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
     asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}

@@ -1,4 +1,4 @@
-"""Stores and reads policy versions, their events, trainings and training steps."""
+"""Methods that store and read policy versions, policy events, trainings and training steps."""
 
 import dataclasses
 import math

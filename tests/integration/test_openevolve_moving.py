@@ -351,6 +351,8 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     folder = write_project(tmp_path / "p", FILES | {"config_phase_1.yaml": yaml})
     out = folder / "results"
     assert "not read: config_phase_1.yaml;" in command("check", folder).out
+    paths = command("check", "p/initial_program.py", "p/evaluator.py").out
+    assert "Next:  evovpo evolve p/initial_program.py p/evaluator.py --base-url URL" in paths
     words = ("-c", folder / "config_phase_1.yaml", "-i", "4", "-t", "0.5", "-o", out, "--json")
     with served([f"```python\n{BETTER}```"]) as (address, _):
         server = ("--api-base", address, "--primary-model", "m")

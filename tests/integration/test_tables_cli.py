@@ -128,7 +128,7 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert [row["Display"] for row in table(Path("out.csv"), ";")] == ["Jo", "Dahl N.", *MADE]
     said = swapped(*filled, "--anyway").out
     assert " of people-" in said
-    assert "1 failed, 1 whose 'Display' said something else and stays" in said
+    assert "failed: 1, with another 'Display', which was kept: 1" in said
     assert "row 2, given 'Dahl N.', found 'Dahl, Nils'" in said
     nowhere = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "no/out.csv", "--anyway")
     assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
@@ -179,7 +179,7 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
             "'Jan', 'de Wit'": [8, 10], "'Ann Lee', 'Roe'": [9],
         }  # fmt: skip
     listed = "  row 8 and 1 more: 'Jan', 'de Wit'\n  row 9: 'Ann Lee', 'Roe'\n"
-    assert f"\n3 rows without 'Display' look like no example (2 forms); fill one of each:\n{listed}" in said
+    assert f"\n3 rows without 'Display', like no example (2 forms); fill one of each:\n{listed}" in said
     (pasted,) = (
         line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("Fill the table")
     )

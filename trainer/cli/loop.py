@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHES = 4
-"""Default searches per problem and round with imitation; the programs of one search are too few."""
+"""Default searches per problem and round with imitation; one search gives too few programs to imitate."""
 
 
 def loop(
@@ -83,9 +83,9 @@ def loop(
 ) -> None:
     """Alternate between searching related problems and training the model on the results.
 
-    Held-out problems show at the end whether the loop helped, and after how many problems it has paid for
-    itself. A version that is clearly worse than its parent is not used.
-    If problems have a scorer, all are searched and none held out; the results of each round are shown.
+    At the end, the start model and the trained model search held-out problems. The report compares their
+    results and costs. A version that is clearly worse than its parent is not used.
+    Problems with a scorer are all searched, none is held out, and the report compares the rounds.
     After Ctrl-C or a crash the same command continues.
 
     [dim]Examples:[/dim]  evovpo loop strings

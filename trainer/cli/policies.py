@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "[bold]MODEL@URL[/bold] of a vLLM server (name of its base model, address ending in /v1) that loads "
-        "the version before searches use it; repeatable.",
+        "vLLM server that must load the version, as [bold]MODEL@URL[/bold]: the name of its base model, and "
+        "its address ending in /v1; repeatable.",
         "--server",
     ),
 ]
@@ -49,7 +49,7 @@ TrainConfigFile = Annotated[
 
 
 def check_installed() -> None:
-    """Raise `ConfigError` with the command to run if the trainer's packages are not installed."""
+    """Raise a `ConfigError` that names the install command if a package of the trainer is missing."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")

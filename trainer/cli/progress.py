@@ -36,7 +36,7 @@ def quiet() -> Iterator[None]:
 
 
 class TrainingBar(WorkBar):
-    """Progress bar of a training and of the comparison of its version with the parent."""
+    """Progress bar of a training, then of the comparison of the new policy version with its parent."""
 
     def stepped(self, step: TrainingStep) -> None:
         """Show the figures of a training step."""

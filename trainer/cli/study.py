@@ -33,10 +33,9 @@ def study(
         str,
         argument(
             "FILE|DOMAIN",
-            "Study file, recipe (a file or [bold]paper/NAME[/bold], docs/reproduce.md), or domain for a "
-            "comparison of objectives: [bold]strings[/bold] (generated tasks with conflicting examples), "
-            "[bold]maze[/bold] (the maze of the VPO paper) or [bold]maze-conflict[/bold] (the same "
-            "mazes, with only gold and diamonds as rewards).",
+            "A study file, a recipe (a file, or [bold]paper/NAME[/bold] of docs/reproduce.md), or a domain: "
+            "[bold]strings[/bold] (generated tasks with conflicting examples), [bold]maze[/bold] (the mazes "
+            "of the VPO paper) or [bold]maze-conflict[/bold] (with only gold and diamonds as rewards).",
         ),
     ],
     work: Annotated[

@@ -72,7 +72,9 @@ def train(
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
-    rollouts: Annotated[int, option("G", "Completions per prompt; more than k of --set k=8.", min=2)] = 8,
+    rollouts: Annotated[
+        int, option("G", "Completions per prompt; k (--set k=K) must be smaller.", min=2)
+    ] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
     ] = 0,
@@ -188,7 +190,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
 
 
 def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
-    """Parse `KEY=VALUE` settings, values as JSON where valid. Raises `ConfigError` without an `=`."""
+    """Return `KEY=VALUE` texts as a dictionary, values as JSON if valid. Raises `ConfigError` without `=`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")
@@ -202,7 +204,7 @@ def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:
-    """Parse comma-separated whole numbers from 1, sorted. Raises `ConfigError` for anything else."""
+    """Return comma-separated whole numbers from 1 as a sorted tuple. Raises `ConfigError` for other texts."""
     try:
         found = sorted({int(part) for part in text.split(",")})
     except ValueError:

@@ -1,6 +1,6 @@
-"""Trains the start model of a study on policy with the objective of one arm, and measures models.
+"""On-policy training of a study's start model with the objective of one arm, and measurement of models.
 
-Everything runs in this process. The arm, its seed and the domain determine the result.
+Everything runs in this process. The arm, the domain, the budget and the seed determine the result.
 """
 
 import copy
@@ -38,12 +38,12 @@ class TrainingArm:
     answers: int
     """m, answers per completion."""
     rollouts: int
-    """G, completions per prompt. All arms of a study have the same number of answers per prompt, m·G."""
+    """G, completions per prompt. By default a study file sets G = 24 // m, about 24 answers in every arm."""
     settings: dict[str, Any] = field(default_factory=dict)
     learning_rate: float = 3e-4
     kl: float = 0.0
     single_share: float = 0.0
-    """Share of prompts that get m·G completions of one answer each, which are trained on with `grpo`."""
+    """Share of prompts that ask for one answer, with m·G completions and the objective `grpo`."""
     parent_share: float = 0.0
     """Share of prompts that show an earlier answer (a parent) with its reward vector; at most 0.5."""
 
@@ -118,8 +118,8 @@ def train(
 ) -> tuple[Any, list[dict[str, float]]]:
     """Return the trained model and the statistics of each training step.
 
-    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if the arm wants
-    prompts with a parent and the domain has none.
+    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if the
+    arm's `parent_share` is above 0 and prompts of the domain cannot show a parent.
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
@@ -156,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt. `faults` counts those left out because the sandbox failed."""
+    """The judged completions of one prompt; `faults` is the number left out because the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]

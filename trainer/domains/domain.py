@@ -76,7 +76,7 @@ class Domain:
             )
 
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
-        """Return the rewards `[m, D]` of each completion, or None if something outside the completion failed.
+        """Return for each completion its rewards `[m, D]`, or None if the sandbox or a judge failed.
 
         An unreadable, missing or repeated answer has zeros.
         """
@@ -143,7 +143,7 @@ class TaskFamily(Protocol):
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` random rows in their order, drawn as equally as possible from each `stratum`."""
+    """Return up to `count` random rows in the given order, if possible equally many of each `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

@@ -19,8 +19,8 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    The memory is `memory_bytes` plus the activations of one batch on one device. There are two rows of logits
-    per completion token. Per token of the longest prompt and completion, there is one hidden row per layer
+    The memory is `memory_bytes()` plus the activations of one batch on one device: two rows of logits for
+    each completion token and, for each token of the longest prompt and completion, one hidden row per layer
     (16 without gradient checkpointing). For one step on a CPU, this estimate was 12 % too low with 9 million
     parameters and 9 % too high with 50 million. Raises the errors of `trainer.domains.training.train`.
     """

@@ -150,7 +150,7 @@ class TrainingRequest:
             raise ConfigError(f"settings of the trainer: {error}") from error
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything that identifies this training as JSON, with digests of its files."""
+        """Return, as JSON, everything that identifies this training, including digests of its files."""
         files = [*files_of(self.data), *files_of(self.test_data), Path(self.domain)]
         files += sorted(Path(self.model).glob("*.safetensors")) if self.model is not None else []
         own = {"report_to", "logging_steps", "save_steps", "save_total_limit"}
@@ -223,7 +223,7 @@ class TrainingResult(NamedTuple):
 
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
-"""A progress callback. It gets an activity, the amount done, the total and a text; a note has the total 0."""
+"""A progress callback. It gets an activity, the amount done, the total and a text; total 0 marks a note."""
 
 
 class _Callback(TrainerCallback):
@@ -258,7 +258,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
     with asked.open(for_test=False) as domain, test_prompts as test:
         trainer, callback = make_trainer(asked, domain, watch)
         accelerator, before = trainer.accelerator, stored.get("before")
-        accelerator.wait_for_everyone()  # until all have read the folder
+        accelerator.wait_for_everyone()  # until all processes have read the folder
 
         def write(**more: Any) -> None:
             if accelerator.is_main_process:
@@ -377,7 +377,7 @@ def _measured(
         return None
     accelerator, total = trainer.accelerator, len(test.prompts)
     count, first = accelerator.num_processes, accelerator.process_index
-    # The same number in every process, some prompts twice: sharded models need all processes to sample.
+    # Each process samples equally many prompts (some twice): sharded models need all processes for this.
     mine = [(place + first) % total for place in range(0, total, count)]
     args: Any = trainer.args
     test = replace(test, max_tokens=min(test.max_tokens, args.max_completion_length))

@@ -118,7 +118,7 @@ def read_recipe(
     """Return the recipe in a file, with some keys changed.
 
     `changes` has new values by key; the key of a value in a table is dotted, as in `settings.beta`. `only`
-    keeps only these arms, and the reference if it is among them. Raises `ConfigError` listing all errors.
+    names the arms to keep; a reference not kept becomes empty. Raises `ConfigError` listing all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -256,10 +256,10 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return the maximum cost of each arm, over all seeds: tokens, GPU hours and memory.
+    """Return upper bounds for each arm: tokens and GPU hours of all its seeds together, and memory.
 
-    The tokens are those of training and measuring with completions of maximum length. The memory is
-    `memory_bytes` per GPU, without activations.
+    The tokens are those that training and measuring sample if every completion has maximum length. The memory
+    is `memory_bytes` divided by the number of GPUs, without activations.
     """
     from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes

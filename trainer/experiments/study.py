@@ -47,7 +47,7 @@ class StudyArm(Part):
     model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
     objective: str = ""
-    """Training objective; empty for a given model. The next fields are settings of the training."""
+    """Training objective; empty for a given model. The fields down to `parent_share` are for training."""
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24
@@ -114,7 +114,7 @@ class Tuning(Part):
     kls: _Rates = (0.0, 0.05, 0.2)
     tasks: Positive = 60
     temperatures: _Temperatures = (1.0,)
-    """Sampling temperatures to try. Each arm, also one with a given model, uses the best one."""
+    """Sampling temperatures to try. The best one is chosen for each arm, also for given models."""
     figure: Literal["best_at_k", "pass_at_k", "expected_at_k", "pair_at_k"] = "best_at_k"
     """The best point has the highest mean of this statistic over `ks`."""
     ks: Numbers = (1, 3, 6, 12, 24, 48)
@@ -128,7 +128,7 @@ class Test(Part):
     seed: Count = 0
     """Seed of the test tasks. A new seed gives tasks that no earlier study used."""
     evaluations: Count = 0
-    """Evaluations of the search of each test task. With 0 there is no search: the answers are independent."""
+    """Evaluations in the search of a test task; 0: no search, the model samples independent answers."""
     answers_per_ask: Positive = 12
     """Answers per prompt in the search of a test task."""
     joins: bool = True
@@ -157,7 +157,7 @@ class Study(Part):
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """Search strategies; empty with test tasks. `solved_by_search` and `unlocked` are of the first one."""
+    """Search strategies; empty with test tasks. The first is used for `solved_by_search` and `unlocked`."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:
@@ -200,7 +200,7 @@ class Study(Part):
                 "trained": recipe(arm.arm) if arm.arm is not None else "",
                 "model": arm.model if arm.model in ("", START) else start_digest(Path(arm.model)),
                 **arm.model_dump(include={"tuned_as", "search_answers", "evaluations"}),
-                **({} if arm.kl is None else {"kl": arm.kl}),  # older rows were written without one
+                **({} if arm.kl is None else {"kl": arm.kl}),  # older rows were written without a `kl`
             }
         return found
 

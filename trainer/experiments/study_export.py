@@ -1,7 +1,7 @@
 """The export of a study: a row (one line of JSON) for every finished training and search.
 
-An answered test task has a row among the searches, with the strategy `test tasks`. What has a row is not
-computed again. `study.json` holds the settings of these rows; a study file with other settings is refused.
+An answered test task has a row among the searches, with the strategy `test tasks`. Work with a row
+is not repeated. `study.json` holds the settings of all rows; a study file with other settings is refused.
 """
 
 import bz2
@@ -25,7 +25,7 @@ from trainer.experiments.study import Study, StudyArm
 
 
 class SearchKey(NamedTuple):
-    """The key of a row: of a search or of an answered test task."""
+    """Identifies the row of one search or of one answered test task."""
 
     arm: str
     strategy: str
@@ -38,7 +38,7 @@ def _key(row: Mapping[str, Any]) -> SearchKey:
 
 
 def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
-    """Return statistics by k in the format of rows."""
+    """Return statistics as rows hold them: rounded values by name and by k (a string)."""
     return {
         name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
         for name, values in figures.items()
@@ -51,7 +51,7 @@ def task_name(number: int) -> str:
 
 
 class Export:
-    """The rows of one study, in a folder next to its file."""
+    """The rows of one study, in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

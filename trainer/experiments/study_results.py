@@ -53,22 +53,22 @@ class StudyResults:
         return ArmRows(Arm(arm.name, strategy, arm.evaluations), rows, whole, self.problems)
 
     def searched(self, arm: str) -> dict[str, ArmRows]:
-        """Return an arm's searches by strategy, for strategies with at least one complete seed."""
+        """Return the rows of an arm's searches for each strategy that has at least one complete seed."""
         return {name: rows for name, rows in self._rows[arm].items() if name != TEST}
 
     def searched_by(self, strategy: str) -> dict[str, ArmRows]:
-        """Return the searches with a strategy, by arm, for arms with at least one complete seed."""
+        """Return the rows of searches with `strategy` for each arm that has at least one complete seed."""
         return {arm: rows[strategy] for arm, rows in self._rows.items() if strategy in rows}
 
     def samples(self, arm: str) -> ArmRows | None:
-        """Return an arm's independent samples or test answers, or None before a seed is complete."""
+        """Return the rows of an arm's independent samples or test tasks; None if no seed is complete."""
         for name, rows in self._rows[arm].items():
             if name == TEST or self.study.strategy(name).is_independent:
                 return rows
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return the statistics by k that all samples of an arm have; empty without samples."""
+        """Return the mean at each k of each statistic in all of an arm's sample rows; empty without any."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
@@ -95,15 +95,15 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return the costs of each arm, by strategy and unit, for strategies with a trained arm."""
+        """Return each arm's costs for each (strategy, unit) that has a trained arm with known costs."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return the costs of each arm: of tuning, of one training, and of the searches with `strategy`.
+        """Return each arm's costs: of its tuning and one training together, and of its searches.
 
-        Arms whose rows lack these costs are left out; older rows have no CPU seconds.
+        Arms whose rows lack `unit` are left out (older rows have no CPU seconds), and arms not yet trained.
         """
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
@@ -141,7 +141,7 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield pairs for each arm: its rows with a strategy, and its rows with the file's last strategy."""
+        """Yield pairs of an arm's rows: those with another strategy, those with the study's last strategy."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None

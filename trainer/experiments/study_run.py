@@ -1,7 +1,7 @@
-"""Runs what is missing of a study: tuning, trainings and searches. Each stage continues where it stopped.
+"""Runs the missing parts of a study: tuning, trainings, searches. Each stage continues where it stopped.
 
-Searches are ordinary batch cells in one store, and each gives a row when it ends. Seed i of a trained arm is
-its training i, searched with run seed i. Seed i of a given model is run seed i. The first program that is
+Searches are ordinary batch cells in one store, and each gives a row when it ends. For a trained arm, seed i
+means its i-th trained model and run seed i; for a given model, it means run seed i. The first program that is
 right on all training rows decides: the problem is solved if this program is also right on all held-out rows.
 """
 
@@ -32,8 +32,8 @@ OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
 def check(study: Study, work: Path) -> None:
     """Check the searches, the models and the store of a study without running anything.
 
-    Raises `ConfigError` listing all errors, or if a model's tokens do not fit; `PolicyError` without a
-    tokenizer.
+    Raises `PolicyError` if a model has no tokenizer, `ConfigError` if a model's tokens differ from those of
+    the domain, and then `ConfigError` listing all other errors.
     """
     _check_tokens(study)
     faults: list[str] = []
@@ -63,7 +63,7 @@ def _check_tokens(study: Study) -> None:
 def run_study(
     study: Study, export: Export, work: Path, processes: int, on_stage: OnStage
 ) -> list[FailedTask]:
-    """Run what is missing of a study, add the rows to `export`, and return the failed searches.
+    """Run the missing parts of a study, add their rows to `export`, and return the failed searches.
 
     `work` holds models and the store. Raises `ConfigError` if existing rows were made with other settings,
     `StoreError` if the store fails.
@@ -106,7 +106,7 @@ def _run_searches(
 ) -> list[FailedTask]:
     """Run the missing searches, export each when it ends, and return the failed searches.
 
-    `on_search` is called with the number done, the total, and what a search waits for. Raises `ConfigError`
+    `on_search` gets the number of ended searches, the total, and a reason to wait. Raises `ConfigError`
     for invalid searches, `StoreError` if the store fails.
     """
     faults: list[str] = []

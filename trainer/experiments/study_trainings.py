@@ -1,8 +1,8 @@
-"""Runs the trainings of a study and the answers to its test tasks, and returns them as rows.
+"""Runs the trainings of a study, lets its models answer the test tasks, and returns the results as rows.
 
-All tuned arms have the same grid. The best grid point and the best sampling temperature have the highest mean
-of the tuning's statistic on validation tasks. The best temperature of a given model is chosen in the same
-way. Final trainings have other seeds than the tuning.
+All tuned arms have the same grid, except that an arm can fix its KL coefficient. The best grid point and
+sampling temperature are those with the highest mean of the tuning's statistic on validation tasks. A given
+model gets its best temperature in the same way. Final trainings have other seeds than the tuning.
 """
 
 import dataclasses
@@ -68,7 +68,7 @@ def tuned_arms(study: Study) -> list[StudyArm]:
 
 
 def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | None:
-    """Return the best training of an arm's tuning grid, or None while any training lacks a row."""
+    """Return the best training of an arm's tuning grid, or None if one of its trainings has no row yet."""
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
     if any(point.name not in export.trainings for point in points):
         return None

@@ -1,8 +1,8 @@
-"""Chooses programs of searches as imitation targets, and makes the prompts for them.
+"""Chooses imitation targets among the programs of searches, and makes their prompts in the search's format.
 
-The best program of a run under each weighting w ~ Dirichlet(alpha) is a target, so that the targets cover the
-whole Pareto front. The prompts of a target have the format of the search, and show only rows on which the
-target is right. Both sides of a join are targets too, each with its own rows. Held-out rows are never read.
+A target is the best program of a run under a random weighting of the rewards, w ~ Dirichlet(alpha). Many
+weightings spread the targets over the Pareto front. Prompts show only rows on which the target is right. Both
+sides of a join are targets too, each with its own rows. Held-out rows are never read.
 """
 
 from collections import Counter
@@ -113,7 +113,7 @@ def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
 
 
 def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, tokenizer: Any) -> Targets:
-    """Return the targets in the stored runs, one for each different program of a problem.
+    """Return the targets of the stored runs. For each problem, a program is a target at most once.
 
     Raises `SandboxError` if the sandbox fails on validation rows.
     """
@@ -162,7 +162,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return the programs that are best under some weighting; of equal programs, the shortest."""
+    """Return the best programs under random weightings, except starting programs. Ties go to the shortest."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -191,9 +191,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives for choosing targets: three quarters, by a hash. The other objectives validate.
+    """Return the objectives that choose targets: three quarters, by a hash. The other objectives validate.
 
-    All objectives are returned if the problem has no rows, groups of rows, or its own validation rows.
+    All objectives choose if the problem has a scorer, grouped objectives, or validation rows of its own.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:
@@ -205,10 +205,10 @@ def choosing_rows(problem: Problem) -> list[int]:
 def confirmed(
     problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
 ) -> list[FoundProgram]:
-    """Return the chosen programs that validation rows confirm, and the sides of the joins among them.
+    """Return the chosen programs that validation rows confirm, and both sides of each confirmed join.
 
     A program that is right on all choosing rows must be right on every validation row. Any other program must
-    be right on at least one, if there are several. A problem's own validation rows are run in the sandbox.
+    be right on one or more, if there are several. Only a problem's own validation rows need the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

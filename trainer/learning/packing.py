@@ -1,6 +1,6 @@
 """Packs rollouts into tensors: one sequence holds a prompt and several of its rollouts.
 
-So each prompt is computed once, with little padding. Groups may have any size.
+The model computes a prompt once per sequence, and there is little padding. Groups may have any size.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ T = TypeVar("T")
 PACKED_TOKENS = 512
 """Maximum tokens of a packed sequence. The cost of attention grows with the square of this number."""
 TOKENS_AT_ONCE = 2048
-"""Maximum tokens per forward and backward pass. Gradients are summed, so the result does not depend on it."""
+"""Maximum tokens per forward and backward pass. Gradients are summed, so this does not change the result."""
 
 
 class TrainingRow(NamedTuple):
@@ -39,7 +39,7 @@ class PackedBatch(NamedTuple):
     ids: Tensor
     """(B, L), token ids."""
     positions: Tensor
-    """(B, L), the position of each token; every completion counts on from the end of the prompt."""
+    """(B, L), the position of each token; every completion starts at the position after the prompt."""
     owner: Tensor
     """(B, L), -1 for padding, 0 for the prompt, i for the i-th completion."""
     prompt_length: int
@@ -47,7 +47,7 @@ class PackedBatch(NamedTuple):
     sequence: Tensor
     """(N), the index of the sequence of each completion token."""
     source: Tensor
-    """(N), the position of the token's logits in its sequence, one before the token itself."""
+    """(N), place of each token's logits in the sequence: at the token before, or the prompt's last token."""
     completion_ids: Tensor
     """(N), id of each completion token."""
     logprobs: Tensor
@@ -57,7 +57,7 @@ class PackedBatch(NamedTuple):
 
 
 def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
-    """Return the rows packed into sequences of one prompt, each of at most `PACKED_TOKENS` if possible.
+    """Return the rows packed into sequences with one prompt each, of at most `PACKED_TOKENS` if possible.
 
     Raises `ValueError` if a group mixes prompts.
     """
@@ -129,7 +129,7 @@ def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str)
 
 
 def alike(sequences: Iterable[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield batches of sequences of similar length, each of at most `most` tokens, padding included."""
+    """Yield batches of sequences of similar length: at most `most` padded tokens, or a single sequence."""
     part: list[T] = []
     for sequence in sorted(sequences, key=length):
         if part and length(sequence) * (len(part) + 1) > most:

@@ -39,12 +39,12 @@ class TrainableModel(NamedTuple):
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
     """Return a version ready for training: all its weights or, with a LoRA rank, only an adapter.
 
-    If the version is an adapter, this adapter is trained further at its own rank. To train all weights, the
-    adapter is merged into its base. A new adapter is initialised by the seed. Without a KL term, no reference
-    is loaded.
+    With a LoRA rank, a version that is an adapter is trained further, and any other version gets a new
+    adapter, initialised from the seed. Without a LoRA rank, an adapter is merged into its base. Without a KL
+    term, no reference is loaded.
 
-    Raises `PolicyError` if a folder is missing or cannot be loaded, `ConfigError` if the rank is not the
-    adapter's.
+    Raises `PolicyError` if a folder is missing or cannot be loaded, and `ConfigError` if the LoRA rank
+    differs from the rank of the version's adapter.
     """
     lora_rank, with_reference = config.update.lora_rank, config.update.kl > 0
     for needed in (version, start_model) if with_reference else (version,):
@@ -67,7 +67,7 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
 
 
 def load_tokenizer(version: PolicyVersion) -> Any:
-    """Return the tokenizer of a version, without its model. Raises `PolicyError` if its folder is missing."""
+    """Return a version's tokenizer without its model. Raises `PolicyError` if it is missing or damaged."""
     require_folder(version)
     folder = base_version(version).path
     try:
@@ -107,7 +107,7 @@ def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> A
     return get_peft_model(model, lora)
 
 
-# ---------------------------------------------------------------- writing one
+# ---------------------------------------------------------------- writing a folder
 
 _OWN = re.compile(rf"v\d{{4,}}({re.escape(PARTIAL)})?")
 
@@ -117,7 +117,7 @@ def _owner(store: Store) -> str:
 
 
 def _place(store: Store, policies: Path, number: int) -> Path:
-    """Return the folder for a new version, after removing what killed publications of this store left."""
+    """Remove the leftovers of this store's killed publications, and return the path for a new version."""
     folder = policies / f"v{number:04d}"
     known = {Path(version.path) for version in store.policy_versions()}
     try:

@@ -1,7 +1,7 @@
 """Makes policy-gradient steps on given rollouts, for stored groups and for arms of studies.
 
-As in `trainer/learning/vpo_trainer.py` (TRL), the loss is PPO's clipped objective, with ratios to the
-*behaviour* log-probabilities, averaged over the step's completion tokens, plus a k3 KL term to a reference.
+The loss is PPO's clipped objective, averaged over the step's completion tokens, plus a k3 KL term to a
+reference model, as in `vpo_trainer.py` (TRL). Ratios use the behaviour policy's log-probabilities.
 """
 
 import contextlib
@@ -38,8 +38,8 @@ class Updater:
     """A model with its optimiser (AdamW, constant rate after a warm-up) and frozen reference.
 
     `model` is a Hugging Face causal language model, or a PEFT model around one. It is changed in place.
-    `reference` is the policy of the KL term; None with a PEFT model means the model without its adapter.
-    Raises `ValueError` if a KL term has neither a reference nor an adapter.
+    `reference` is the model that the KL term compares with; by default, a PEFT model without its adapter.
+    Raises `ValueError` for a KL term if there is neither a reference nor an adapter.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:
@@ -84,7 +84,7 @@ class Updater:
             if are_texts:
                 losses = _text_losses(logits, batch, reference, self.settings)
             else:
-                if reference is not None:  # a large vocabulary takes much memory: keep only these
+                if reference is not None:  # to save memory, keep only the values of the chosen tokens
                     reference = _chosen(reference, batch.completion_ids)
                 losses = _token_losses(logits, batch, reference, self.settings)
             (losses["loss"].sum() / tokens).backward()

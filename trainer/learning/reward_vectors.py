@@ -17,9 +17,9 @@ RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
 """A reward function that returns reward vectors. As in TRL, all arguments are passed by name.
 
 The arguments are `prompts`, `completions`, `completion_ids`, every other column of the dataset,
-`trainer_state`, `log_metric` and `log_extra`. The result has for each completion an array `[m, D]` in [0, 1],
-with m at most `answers_per_chain`, or None if something outside the completion failed. A completion without
-answers has an empty array, and a repeated answer has zeros. D may differ between prompts.
+`trainer_state`, `log_metric` and `log_extra`. The result has an array `[m, D]` in [0, 1] for each completion,
+where m is at most `answers_per_chain`. The entry is None if something outside the completion failed. Without
+answers, the array is empty; a repeated answer has zeros. D may differ between prompts.
 """
 
 

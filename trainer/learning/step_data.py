@@ -18,7 +18,7 @@ from trainer.learning.stored_groups import TrainingGroup
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
 TARGETS_PER_STEP = 16
-"""Targets of one optimiser step of an imitation."""
+"""Number of imitation targets in one optimiser step."""
 
 
 class StepData(NamedTuple):
@@ -74,7 +74,7 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
-    """Return the rows of each group of step `number`, with advantages from new weightings.
+    """Return the rows of each group of step `number`, with advantages from weightings drawn for the step.
 
     Rollouts without tokens, and rollouts excluded after a sandbox fault, give no rows.
     """

@@ -33,7 +33,7 @@ class Skip(StrEnum):
 
     @property
     def is_of_run(self) -> bool:
-        """True if the reason lies in the settings of the run. A run with only such groups raises an error."""
+        """True if the run's settings are the reason. If they rule out all groups, `read_run` fails."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
@@ -55,9 +55,9 @@ class TrainingGroup(NamedTuple):
     judged: Group
     """The group; its valid rollouts have tokens and log-probabilities."""
     rewards: tuple[Floats, ...]
-    """G arrays `[m_g, D]`; if the problem groups its objectives, D is the number of groups."""
+    """G arrays `[m_g, D]`, with a component for each objective or, if objectives are grouped, each group."""
     staleness: float
-    """Mean distance of the valid rollouts' policy versions from the start version, in trainings."""
+    """Mean number of trainings between the start version and the versions that wrote the valid rollouts."""
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -127,7 +127,7 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return the reason, apart from equal scores, why a group cannot be used for training, or None.
+    """Return why a group cannot be used for training, or None if it can. Equal scores are not checked.
 
     Raises `TrainingError` if the group is not in the start model's format, and `PolicyError` if a policy
     version that sampled it is not stored.
@@ -194,7 +194,7 @@ def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: 
 
 
 def nothing_left(total: int, skipped: Mapping[Skip, int]) -> str:
-    """Return the end of an error message if no group is left: the counts by reason, and what to do."""
+    """Return the end of an error message: why no group can be used, with counts, and what to do."""
     if not total:
         return "it has no complete group yet; let the search continue, or name another run"
     ordered = sorted(skipped.items(), key=lambda item: -item[1])

@@ -68,7 +68,7 @@ class HookedTrainer(GRPOTrainer):
         out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
 
     def log_figures(self, figures: Mapping[str, float], advantages: Sequence[float]) -> None:
-        """Log statistics of a batch with TRL's, and show these advantages in TRL's table of completions."""
+        """Add a batch's statistics to TRL's log, and its advantages to TRL's table of completions."""
         for name, value in figures.items():
             self._metrics[self.mode][name].append(value)
         shown: Any = self._logs["advantages"]

@@ -108,8 +108,8 @@ class VPOTrainer(HookedTrainer):
     `model` may also be a loaded model, with its tokenizer as `processing_class`. With a KL term, `model` must
     be a folder or a name, from which TRL loads the start model, or must have an adapter.
 
-    All arguments of `GRPOTrainer` work as there, except `reward_funcs` and `rollout_func`. A rollout whose
-    judgement is None is excluded from all means, from the loss and from its denominator.
+    Other arguments are those of `GRPOTrainer`, except `reward_funcs` and `rollout_func`. If the reward
+    function returns None for a rollout, it counts in no mean, and not in the loss or its denominator.
 
     Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch. Every
     evaluation uses the same weightings. In addition to TRL's statistics, the trainer logs those of

@@ -34,7 +34,7 @@ IS_WORSE = "probe.is_worse"
 PROBE_FILE = "probe.json"
 """File with the result of the comparison, in the folder of a training."""
 FEWEST_PROBLEMS = 6
-"""Minimum number of problems for a verdict. On 5, an equal version loses on all in 1 of 32 cases."""
+"""Minimum number of problems for a verdict. With 5, an equal version is worse on all 5 in 1 of 32 cases."""
 Values = dict[str, list[float]]
 """For each statistic, one value per probed problem."""
 
@@ -65,8 +65,8 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
     `earlier` has the values of the versions by name, the parent first. A version is clearly worse if, for one
     statistic, the 95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss
     must be both certain and relevant. With fewer than `FEWEST_PROBLEMS` problems the answer is always no.
-    Between samples of the same model, false alarms were 2.5 to 3 % on 12 problems or more, and 5 to 9 % on 6
-    to 8.
+    If both samples came from the same model, 2.5 to 3 % of the verdicts were false alarms on 12 problems or
+    more, and 5 to 9 % on 6 to 8 problems.
     """
     found = {
         name: {figure: bootstrap_interval([new[figure]], [values[figure]]) for figure in new}
@@ -92,7 +92,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Search the problems. Return 1.0 for a solved problem (held-out rows too), else 0.0, and all tokens."""
+    """Search the problems. Return 1.0 (solved, held-out rows too) or 0.0 for each, and the total tokens."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -144,8 +144,8 @@ def compare_with_earlier(
 ) -> dict[str, float]:
     """Probe the trained model and earlier versions, write the comparison to a file, and return its metrics.
 
-    If `problems` is None, generated problems are used, unless they do not fit the runs (`uncompared`).
-    Without problems, nothing is compared.
+    If `problems` is None and probes fit the runs (see `uncompared`), generated problems are used. Without
+    problems, nothing is compared and no metrics are returned.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:

@@ -27,7 +27,7 @@ class Loop:
     searched: tuple[Problem, ...]
     """The problems of every round; a problem with several searches per round occurs several times."""
     held_out: tuple[Problem, ...]
-    """Problems for the guard and for measuring before and after training; empty if a problem has a scorer."""
+    """Problems for the guard and to measure training; empty if a problem does not fit the built-in format."""
     search: Config
     """Configuration of every run, except its seed."""
     train: TrainConfig
@@ -76,10 +76,10 @@ def plan_loop(
 ) -> Loop:
     """Return the loop over a suite or over one problem.
 
-    `split_suite` holds out problems of a suite, by `entries` and `train.probe.problems`. Of the other
-    problems, up to `limit` are searched, `searches` times per round. With one problem, generated problems are
-    held out. With a scorer, no problem is held out, because a probe needs examples. Raises `ConfigError`
-    without problems, or if the settings of search and training are incompatible.
+    `split_suite` holds out problems of a suite, as `entries` and `train.probe.problems` say. Up to `limit` of
+    the other problems are searched, `searches` times per round. With one problem, generated problems are held
+    out. If a problem does not fit the built-in model's format, which probes use, no problem is held out.
+    Raises `ConfigError` without problems, or if the settings of search and training are incompatible.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

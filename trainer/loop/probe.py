@@ -81,12 +81,12 @@ class ProbeResult:
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return the statistic `figure` for each k, `[P, len(ks)]`; P problems have this statistic."""
+        """Return the statistic `figure` as an array `[P, len(ks)]`, for the P problems that have it."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 
     def means(self, figure: str) -> dict[int, float]:
-        """Return for each k the mean of a statistic over the problems that have it, if there are any."""
+        """Return for each k the mean of a statistic over the problems that have it; empty if none has it."""
         values_P_k = self.values(figure, self.ks)
         return dict(zip(self.ks, values_P_k.mean(axis=0).tolist(), strict=True)) if len(values_P_k) else {}
 
@@ -155,7 +155,7 @@ def cpu_seconds() -> float:
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return prompts without a parent for `chains` completions, with rows shown as in a search."""
+    """Return root prompts (no parent program) for `chains` completions; they show rows as in a search."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):

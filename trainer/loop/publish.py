@@ -1,9 +1,9 @@
-"""Publishes a trained model: writes the folder, loads it into the servers, then adds the row.
+"""Publishes a trained model: writes its folder, loads it into the servers, then stores the version.
 
-A row of `policy_versions` means that the version can be served. Before the row is added, the folder is
-written under a temporary name and renamed. Then the log-probabilities of a fixed text, from the folder and
-from every server, are compared with the trainer's. A process killed in between leaves a folder without a row,
-which the next publication removes. Only one process at a time publishes into a policies folder.
+Every version in the table `policy_versions` can be served. Before a version is added to the table, its folder
+is written under a temporary name and renamed. Then the log-probabilities of a fixed text, from the folder and
+from every server, are compared with the trainer's. If the process is killed before the version is added, the
+next publication removes the folder. Only one process at a time publishes into a policies folder.
 """
 
 import contextlib
@@ -38,13 +38,13 @@ def publish_policy(
 ) -> PolicyVersion:
     """Write a trained model as the next policy version, and store the version without serving it.
 
-    For a PEFT model only the adapter is written, and every target loads the adapter; the base must be a
+    For a PEFT model, only the adapter is written, and the servers in `targets` load it; its base must be a
     folder. `made` has the origin of the version; the number and the path are chosen here. If the last stored
     version is `made` already, for example after a crash, the call completes its publication and returns it.
 
-    Raises `PublishError`, with a `refused` event, if the log-probabilities of the written folder or of a
-    target differ from the model's, or if a target fails. The refused folder is kept for inspection. Also
-    raises `PublishError`, with nothing stored, if the folder cannot be written (disk full).
+    Raises `PublishError` and stores a `refused` event if the log-probabilities of the written folder or of a
+    server differ from the model's, or if a server fails. The refused folder is kept for inspection. If the
+    folder cannot be written (disk full), raises `PublishError` and stores nothing.
     """
     version = _stored_before(store, trained, made)
     warm_up = make_warm_up(trained.model)
@@ -78,13 +78,13 @@ def serve_policy(
     *,
     is_roll_back: bool = False,
 ) -> PolicyVersion:
-    """Load a stored version into every target, serve it to searches, and return it.
+    """Load a stored version into every server in `targets`, serve it to searches, and return it.
 
-    Full weights, unlike adapters, must be those that the target was started with. All adapters are unloaded,
-    except those of this version and of the version served before, which may still have requests.
+    Servers can load adapters only; full weights must be those that the server was started with. Then all
+    other adapters are unloaded, except that of the version served before, which may still have requests.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
-    `PublishError`, with a `refused` event, if the folder has changed since publication or a target fails.
+    `PublishError` and stores a `refused` event if the folder has changed since publication or a server fails.
     """
     version = store.policy_version(number)
     require_folder(version)
@@ -155,13 +155,13 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return the log-probability of each of the N tokens `next_ids` after one of a text's last N prefixes."""
+    """Return the log-probability of each token in `next_ids`, one after each of a text's last N positions."""
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
 
 def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
-    """Return the log-probabilities (places, V) after the last prefixes of a text, in float32."""
+    """Return the log-probabilities (places, V) of the next token at a text's last positions, in float32."""
     if any((p.dtype, p.device.type) != (torch.float32, "cpu") for p in model.parameters()):
         model = copy.deepcopy(model).float().cpu()  # the same arithmetic as for the loaded folder
     was_training = model.training
@@ -175,10 +175,10 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Compare the reloaded folder and every target with the trainer, and return the differences as text.
+    """Load a version from its folder and into all servers; return the differences from `warm_up` as text.
 
-    Raises `PolicyError` or `ServerError` at the first failure or difference above `TOLERANCE`. If a target
-    fails, the version is unloaded from all targets.
+    Raises `PolicyError` if the folder is unusable or differs by more than `TOLERANCE`. If a server fails or
+    exceeds its own tolerance, unloads the version from all servers and raises `ServerError`.
     """
     difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))
     if not difference <= TOLERANCE:

@@ -59,7 +59,7 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (or the start model) on these runs, and publish and serve the new version.
+    """Train the served version (imitation: the start model) on these runs, and publish and serve the result.
 
     The new version is compared with earlier versions on `problems`, and is not served if it is clearly worse.
     By default, generated problems are used if the runs have the built-in format. `targets` are servers that

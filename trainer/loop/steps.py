@@ -42,8 +42,8 @@ def make_steps(
 ) -> None:
     """Run the remaining steps of a training, store a row for each step, and write regular checkpoints.
 
-    Raises `TrainingError` if logged log-probabilities are not those of the policy version logged with them,
-    and `DivergedError` if the loss is not finite.
+    Raises `TrainingError` if the start version does not reproduce the log-probabilities logged with its
+    rollouts, and `DivergedError` if the loss is not finite.
     """
     _check_logprobs(plan, trained.model)
     settings = plan.config.update
@@ -170,7 +170,7 @@ def latest_checkpoint(folder: Path) -> tuple[int, dict[str, Any]] | None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failure to write a file or folder into a `TrainingError`, and remove what was partly written."""
+    """Convert a failure to write the file or folder `path` to a `TrainingError`, and remove `path`."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -62,8 +62,8 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Run the unfinished runs of a round; interrupted runs continue.
 
-        The runs use `jobs` processes, or this process if one is enough or the store is in memory. Raises
-        `TrainingError` naming the failed runs.
+        Up to `jobs` processes are used, but only this process if one is enough or the store is in memory. If
+        runs fail in other processes, raises a `TrainingError` that names them.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]

@@ -44,9 +44,9 @@ class LoopResult(NamedTuple):
     before: Json
     """Statistics of the start model on held-out problems; None without held-out problems.
 
-    `best_at_k` and `pass_at_k` are by k. `solved_heldout` is the expected number of problems solved with
-    `answers` answers each, `solved_by_answers` the same with fewer answers, and `solved_in_searches` the
-    number that searches with joins solve. A solved problem is right on its held-out rows too.
+    `best_at_k` and `pass_at_k` have a value for each k. `solved_heldout` is the expected number of problems
+    solved with `answers` answers each; `solved_by_answers` also has this number for fewer answers.
+    `solved_in_searches` counts problems solved by searches with joins. All three include held-out rows.
     """
     after: Json
     """The same statistics of the last trained version, even if it is not served."""
@@ -80,7 +80,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the costs in a unit, for training and for `ANSWERS` answers, with the solved problems."""
+        """Return the costs in `unit` of the training and of `ANSWERS` answers, with the solved problems."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T

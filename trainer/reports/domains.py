@@ -22,7 +22,7 @@ _LONGEST = 400
 
 
 def trained_view(found: TrainingResult) -> RenderableType:
-    """Return a table of best@k and E_w best@k by k, before and after a training, and the gain."""
+    """Return a table of best@k and E_w best@k (weightings w) before and after a training, with the gain."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
     maps = (found.before, found.after, found.expected_before, found.expected_after)
@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the first policy's statistics as JSON. For several policies, add all of them and differences."""
+    """Return the first policy's statistics as JSON. With others, add all statistics and the differences."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found

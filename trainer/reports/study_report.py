@@ -28,7 +28,7 @@ _LOGGED = {
 
 
 def write_report(results: StudyResults) -> tuple[str, list[Path]]:
-    """Write `report.md`, `results.json` and pictures next to the rows; return the text and the files."""
+    """Write `report.md`, `results.json` and pictures into the study's folder; return the text and files."""
     folder = results.study.folder
     pictures = list(_pictures(folder, results))
     text = report_markdown(results, [picture.name for picture in pictures])
@@ -43,8 +43,8 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
-    `solved_by_search` and `unlocked` (compared with the first reference) are for the study's first strategy,
-    and None if models answered test tasks. `by_strategy` has both for all strategies.
+    `solved_by_search` and `unlocked` (relative to the first reference) are for the study's first strategy, or
+    None if models answered test tasks. `by_strategy` has both for all strategies.
     """
     study = results.study
     figures = {
@@ -135,7 +135,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the mean of each statistic of the samples that is not by k; older rows lack `hypervolume`."""
+    """Return the mean of each statistic that does not depend on k; `hypervolume` is None for older rows."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found

@@ -18,7 +18,7 @@ from evovpo.analysis.doctor.sample_figures import (
 from evovpo.analysis.grouping import ALIKE, MOST_COMPONENTS, Groups, behavioural_groups, group_rewards
 
 GROUP_SIZE = 8
-"""G, completions per prompt: VPO's number for models of up to four billion parameters."""
+"""G, completions per prompt, as VPO's authors choose for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
 COLLINEAR = 0.9
 """Lowest mean correlation of components at which VPO is not worth it. In the paper, VPO beats GRPO at .86
@@ -67,7 +67,7 @@ class Advice(NamedTuple):
     rollouts: int
     """G, number of rollouts per prompt."""
     headroom: Headroom
-    """Headroom with these groups."""
+    """Headroom of the sample if its components are grouped by `groups`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Sample(NamedTuple):
     answers: int
     """Number of answers requested per completion (the maximum over prompts)."""
     slots: int
-    """Number of answers in total."""
+    """Number of answers in all chains."""
     unreadable: int
     """Number of answers without a program."""
     faulty: int
@@ -104,7 +104,7 @@ def weightings(components: int) -> Floats:
 
 
 def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
-    """Return by how much the best of a set under random weights exceeds its best mean reward, over S sets."""
+    """Return the mean headroom of S sets: VPO's reward of a set, E_w max w·r, minus its best mean reward."""
     return float(
         np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
     )

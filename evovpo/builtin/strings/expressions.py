@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return the expressions in which a part is replaced by a smaller part of itself, shortest first."""
+    """Return variants of an expression, shortest first; in each, a piece of one part replaces this part."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:

@@ -113,7 +113,7 @@ class ExpressionFormat:
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return one message, which shows only training rows and a parent program."""
+        """Return one message, which shows training rows and, if there is one, a parent program."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
@@ -131,7 +131,7 @@ class ExpressionFormat:
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion with `programs` as answers; a program that is no expression becomes empty."""
+        """Return a completion with an answer for each program; empty if the program is no expression."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 

@@ -144,7 +144,7 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield each variant of `tree` with one string or list operation replaced by an operand of the same type.
+    """Yield variants of `tree`; in each, a part of the same type replaces one string or list operation.
 
     For each sampled program, pretraining uses the shortest variant with the same outputs.
     """

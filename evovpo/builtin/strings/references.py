@@ -17,7 +17,7 @@ MAX_RUNS = 20
 MAX_BACK = 8
 """Number of runs that can be referenced from the end of an argument."""
 MAX_PIECES = 24
-"""Maximum number of pieces shown of an output. A longer output is cut, with a mark at the cut."""
+"""Maximum number of pieces that show an output. A longer output is cut, with a mark at the cut."""
 _ARGUMENT_LETTERS = "abcd"
 _RUN = re.compile(r"[^\W\d_]+|[0-9]+| +|.", re.DOTALL)
 _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 class _Way(NamedTuple):
     vote: str
-    """Reference and form of the run. These are counted over all rows to find the most frequent."""
+    """Reference to the run, with its form. The vote that is most frequent in all rows wins."""
     source: tuple[int, int]
     """Index of the argument, and index of the run in this argument."""
     order: int

@@ -1,1 +1,1 @@
-"""Converts tasks of public programming benchmarks to problem folders."""
+"""Converts tables, and tasks of public programming benchmarks, to problem folders."""

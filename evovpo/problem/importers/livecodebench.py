@@ -55,7 +55,7 @@ def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | Skip
 
 
 class LiveCodeBenchRecord(BaseModel, strict=True):
-    """The fields of a record that are read; all other fields are ignored."""
+    """The fields that are read from a record of the file; all other fields are ignored."""
 
     question_id: Any
     question_content: str

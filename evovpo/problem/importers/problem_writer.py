@@ -15,7 +15,7 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""Maximum number of components. More tests share components (`evovpo/analysis/grouping.py` says why)."""
+"""Maximum components; if there are more tests, a component has several (`evovpo/analysis/grouping.py`)."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
 """Every fourth test is held out in a by-example problem that has at least eight tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6

@@ -114,7 +114,7 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write `rows` to `file` in the format of `out` or, if `out` is not the name of a table, of `table`.
+    """Write `rows` to `file` in the format of `out`, or in the format of `table` if `out` names no table.
 
     `rows` are the rows of `table` with new values in the columns `changed`. A CSV file keeps its separator,
     and an Excel sheet keeps its other cells. No value becomes a formula. Raises `ProblemError`.
@@ -176,7 +176,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return the list of arguments in each row. Cells are parsed as JSON, except for text parameters."""
+    """Return a list of arguments for each row. Cells are parsed as JSON, except for text parameters."""
     columns = parameter_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -221,7 +221,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     }
     entry = next(name for name, column in columns.items() if column == wanted)
     parameters = [name for name in columns if name != entry and (not inputs or columns[name] in inputs)]
-    # Read CSV cells as JSON only if the outputs and some input are values, and outputs do not copy digits.
+    # Read CSV cells as JSON only if the output and an input have no text, and some output is in no input.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
     arguments = arguments_of(known, {name: has_text[name] or not has_values for name in parameters})
@@ -262,9 +262,9 @@ def form_of(values: Iterable[Any]) -> str:
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the rows with an empty `column` whose form (`form_of`) no example has, grouped by form.
+    """Return the rows with an empty `column` and a form (`form_of`) that no example has, grouped by form.
 
-    A key shows the inputs of the first row of that form; the value has the row numbers, from 1.
+    A key shows the inputs of the first row of a form; the value has the row numbers, from 1.
     """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
@@ -279,9 +279,9 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
 def write_table(
     path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
 ) -> tuple[Path, str]:
-    """Write the task of `table_task` as a problem; return its folder and a text that says how rows are used.
+    """Write the task of `table_task` as a problem; return the problem's folder and the text of `table_task`.
 
-    The default folder is in `evovpo-out`; the same table and task reuse it. Raises `ProblemError`.
+    The default folder is in `evovpo-out`, and is reused for an unchanged task. Raises `ProblemError`.
     """
     task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")

@@ -12,7 +12,7 @@ from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-"""Non-finite numbers in OpenEvolve's files, which are not valid JSON -> the text that replaces them."""
+"""Non-finite number in OpenEvolve's files (invalid JSON) -> text that replaces the number."""
 
 
 _LAST_SECOND = 253402300799.0
@@ -146,12 +146,12 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs by iteration, but each after its parent, because migrants always have iteration 0."""
+    """Return programs sorted by iteration, but each after its parent: all migrants have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []
     while waiting:
-        # In a cycle, which OpenEvolve does not write, the oldest comes before its parent.
+        # OpenEvolve writes no cycles of parents; in a cycle, the oldest program comes before its parent.
         place = next((place for place, item in enumerate(waiting) if item.parent not in missing), 0)
         found.append(waiting.pop(place))
         missing.discard(found[-1].id)

@@ -53,7 +53,7 @@ class OpenEvolveSettings(NamedTuple):
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return a list of one line, which counts keys by effect; empty without keys."""
+        """Return a list with one line that counts the keys of each effect; empty if there are no keys."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -156,7 +156,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node, with aliases expanded; more than allowed for a cycle."""
+    """Return the number of values in a YAML node with aliases expanded. A cycle counts as too many values."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())

@@ -19,7 +19,7 @@ from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Pr
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 """Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
-"""Texts for non-finite numbers. Feedback skips these texts, because errors of metrics name them already."""
+"""Texts for non-finite numbers. Feedback skips a metric with such a text, because an error reports it."""
 _EVERY_STAGE = -1e308
 STOPPED = "stopped at stage"
 """Beginning of the feedback on a program whose score was below a threshold."""
@@ -60,11 +60,9 @@ class OpenEvolveEvaluator:
         else:
             answer = self.sandbox.run(replace(job, arguments=self.arguments), problem.limits)
         vector, faults = read_rewards(self._folder, dict(answer.metrics))
-        if 0 < answer.stopped <= len(thresholds):  # metrics of later stages are missing for that reason
+        if 0 < answer.stopped <= len(thresholds):  # later stages did not run: missing metrics are no error
             score, least = score_of(dict(answer.metrics)), thresholds[answer.stopped - 1]
-            faults = (
-                f"{STOPPED} {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",
-            )
+            faults = (f"{STOPPED} {answer.stopped}: its score {score:.6g} is below the threshold {least:g}",)
         rewards = {Status.OK: vector, Status.SANDBOX_ERROR: None}
         return Evaluation(
             program_id=program.id,
@@ -99,10 +97,10 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return the sandbox job that calls the stages if there are thresholds, else `evaluate`.
+    """Return a sandbox job. The job calls the stage functions if there are thresholds, else `evaluate`.
 
-    Return None if programs are folders and this program is no bundle. The file name contains the program id,
-    because evaluators import programs by name.
+    Return None if programs are folders and this program is no bundle of files. The file name contains the
+    program id, because evaluators import programs by name.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -120,7 +118,7 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
     """Yield a started evaluator for `problem`; programs cannot read the store.
 
-    Raises `ProblemError` without a folder, `ConfigError` for invalid permissions, and `SandboxError`.
+    Raises `ProblemError` if the problem has no folder, `ConfigError` for invalid permissions, `SandboxError`.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")

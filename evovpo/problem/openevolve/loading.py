@@ -77,8 +77,8 @@ def load_openevolve(
 
     The objectives are the metrics declared in `metrics.toml`, or in the file `evaluator.metrics`. Without
     declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from one
-    evaluation of the initial program. `frozen` are stored problems, oldest first. If some have the same
-    files, the bounds of the first are reused: noisy metrics would otherwise make a new problem each time.
+    evaluation of the initial program. `frozen` lists stored problems, oldest first. The bounds of the first
+    one with the same files are reused: noisy metrics would otherwise make a new problem each time.
 
     Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
     and `InitialProgramError` if it fails or has no numeric metric.
@@ -194,7 +194,7 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the problem version for evaluations made by OpenEvolve, so that no search reuses them."""
+    """Return the version that marks evaluations made by OpenEvolve, so that no search reuses them."""
     return content_id("imported", version)
 
 

@@ -38,7 +38,7 @@ def open_project(
     The YAML is `yaml` or, by default, `config.yaml` in the directory; `none` reads no file. `frozen` returns
     stored problems for `load_openevolve`. Raises the errors of `load_openevolve`, `ConfigError`, and
     `NotAllowedError` if `allow` and `evaluator.allow` do not grant every permission that the project needs.
-    Permissions are for openings in its `metrics.toml` and, in a run, for servers and keys in its YAML.
+    It needs one for each opening of the sandbox in `metrics.toml` and, in a run, each server and key in YAML.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

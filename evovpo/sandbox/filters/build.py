@@ -39,8 +39,8 @@ getrusage getrlimit sysinfo uname sched_yield sched_getaffinity sched_getparam s
 getpriority futex futex_waitv set_robust_list get_robust_list set_tid_address rseq arch_prctl restart_syscall
 getrandom umask exit exit_group chdir fchdir fallocate statfs fstatfs
 """)
-"""System calls allowed with any arguments. Not among them are calls that start a program, connect, change a
-file system or its metadata, or act on other processes."""
+"""System calls allowed with any arguments. None of them starts a program, connects, changes a file system or
+its metadata, or acts on other processes."""
 
 HOSTILE = _names("""
 ptrace process_vm_readv process_vm_writev process_madvise mount umount2 pivot_root chroot setns unshare bpf
@@ -70,7 +70,7 @@ filter cannot restrict paths. `landlock_restrict_self` only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
 """System calls that read attributes of any file, which Landlock does not control. They fail as on a file
-system without attributes, which copying tools ignore. inotify, which reveals names, is refused too."""
+system without attributes; copying tools ignore this error. inotify, which reveals names, is refused too."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
@@ -160,8 +160,8 @@ WHOLE: list[Rule] = [
 ]
 """Allow-list of an evaluation: its own processes and files, no network.
 
-Connected pairs of stream or seqpacket sockets are allowed, which event loops and Rust need. Datagram sockets
-are not allowed, because they can send to any path.
+Connected pairs of stream or seqpacket sockets are allowed, because event loops and Rust need them. Datagram
+sockets are not allowed, because they can send to any path.
 """
 
 NETWORK: list[Rule] = [
@@ -200,7 +200,7 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:
-    """Return the classic BPF programs of one architecture, by name."""
+    """Return {filter name: classic BPF program} for one architecture."""
     return {name: _compiled(architecture, *rules) for name, rules in FILTERS.items()}
 
 

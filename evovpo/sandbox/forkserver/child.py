@@ -93,8 +93,8 @@ def limit_evaluation(settings: dict[str, Any], other_tasks: int, is_final: bool)
         resource.RLIMIT_AS: settings["own_bytes"] + (limits["memory_mb"] << 20),
         resource.RLIMIT_FSIZE: max(limits["disk_mb"] << 20, limits["result_bytes"] + 1),
         resource.RLIMIT_STACK: limits["stack_mb"] << 20,
-        # All tasks of the user: this process and the zygote, and with a shared user everything else that
-        # the user runs.
+        # The kernel counts all tasks of the user: this process, the zygote and, unless the user is private,
+        # everything else that the user runs.
         resource.RLIMIT_NPROC: 2 + tasks + (0 if settings["user"] is not None else other_tasks),
     }
     for name, value in values.items():

@@ -30,7 +30,7 @@ _TRACE_LIMIT = 1200
 
 
 Imported: TypeAlias = tuple[ModuleType, object]
-"""The evaluator that a zygote imported, and the state of Python's random generator if the import set it."""
+"""An imported evaluator, and Python's random state afterwards (None if the import did not change it)."""
 
 
 def become_evaluation(

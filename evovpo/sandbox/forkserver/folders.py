@@ -1,4 +1,4 @@
-"""Measures and empties the private folder of an evaluation, however deep its contents are nested."""
+"""Functions to measure and to empty the private folder of an evaluation, at any nesting depth."""
 
 import contextlib
 import itertools

@@ -44,7 +44,7 @@ _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 
 """(Landlock ABI, file system access rights that this ABI added)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
 _SCOPES = ((6, 0b11),)
-"""Forbids connections to abstract unix sockets and signals to processes outside."""
+"""(Landlock ABI, bits that forbid connecting to abstract unix sockets and signalling processes outside)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -68,7 +68,7 @@ def _syscall(number: int, *arguments: Any) -> int:
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process when the thread that started it ends. Exit if `parent` is gone."""
+    """Let the kernel kill this process when the thread that forked it has ended. Exit if `parent` is gone."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
     if os.getppid() != parent:
         os._exit(1)
@@ -102,9 +102,9 @@ def file_rules(
 ) -> int:
     """Return the descriptor of a ruleset for `restrict` that allows reading below the paths of `rules`.
 
-    A rule is a path, and true if only names may be listed there. Missing paths are ignored. Files below
-    `writable` may also be changed. `can_execute` allows starting programs from all these paths. If the ABI
-    supports it, TCP (unless `has_network`) and signals to other processes are refused.
+    A rule is a pair (path, true if only names may be listed there). Missing paths are ignored. Files below
+    `writable` may be read and changed. `can_execute` allows starting all readable files. If the ABI
+    supports it, TCP (unless `has_network`) and signals to less restricted processes are refused.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -122,7 +122,7 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Irrevocably apply a ruleset of `file_rules` to this process. The process can then trace no others."""
+    """Irrevocably apply a ruleset of `file_rules` to this process, which can then trace no other process."""
     # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
@@ -180,7 +180,7 @@ def become_user(user: int, capability: int) -> None:
 
     Unlike root, such a user is subject to the limit on processes and cannot signal other users' processes.
     """
-    # Capabilities outlive the change of user, and access(2) counts them, by which compilers look for files.
+    # Keep capabilities over the change of user, also for access(2), with which compilers look for files.
     _checked(_prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, None, 0, 0))
     os.setgroups([])
     os.setresgid(user, user, user)
@@ -204,7 +204,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork like `os.fork`, but without hooks. A `waitpid` for any child ignores the new child."""
+    """Fork like `os.fork`, but without hooks. `waitpid(-1)`, for any child, ignores the new child."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

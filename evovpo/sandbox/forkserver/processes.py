@@ -1,4 +1,4 @@
-"""Counts, measures and kills the descendants of a process."""
+"""Functions to count, measure and kill the descendants of a process."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import time
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Return the ids of all descendants of `ancestor`, unordered. Ending processes may be missing."""
+    """Return the ids of all descendants of `ancestor`, unordered. Processes about to end may be missing."""
     found: list[int] = []
     left = [ancestor]
     while left:
@@ -52,7 +52,7 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
     """Kill all descendants of `ancestor`, and return whether all ended within `seconds`.
 
     If `ancestor` is this process and adopts orphans, no process can escape by ending its parent. `kept` is
-    the id of a child of `fork_unwaited` that is not killed.
+    the id of a child, made by `fork_unwaited`, that is not killed.
     """
     deadline = time.monotonic() + seconds
     is_own = ancestor == os.getpid()
@@ -61,7 +61,7 @@ def end_all(ancestor: int, seconds: float = 10.0, kept: int = 0) -> bool:
         for process in alive:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
-        # Zombies of another process's descendants may never be collected by their parent.
+        # Descendants of another process may stay zombies, if their parent never collects them.
         is_over = not (_collect() if is_own else any(map(_is_running, alive)))
         if is_over or time.monotonic() > deadline:
             return is_over

@@ -37,7 +37,7 @@ WARM_UP: program.Payload = (
     [["a b"], [1]],
     True,
 )
-"""A program run once before any fork, so that children inherit what Python initialises on first use."""
+"""A program that runs once before any fork, so that children inherit Python's lazy initialisations."""
 
 SEED = 0
 """Seed of the global random generators: every program starts from the same state."""
@@ -135,7 +135,7 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the payload's program, which answers calls on a given socket, and return how it ended."""
+        """Run the payload's program, or let it answer calls on a given socket, and return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)

@@ -15,7 +15,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return a JSON object and the fault of an invalid value, or "". Raises ValueError, RecursionError."""
+    """Return a JSON object, and its fault ("" if all values are valid). Raises ValueError, RecursionError."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -96,7 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return the items of a dictionary, or of an object's `metrics`. Raises TypeError without either."""
+    """Return (name, value) pairs from a dictionary or an object's `metrics`; otherwise raise TypeError."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(

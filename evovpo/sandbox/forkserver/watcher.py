@@ -195,7 +195,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """Make an unused user the owner of the private folder, and return its id; None if this is not root."""
+    """Make an unused user the owner of the private folder and return the user's id; None if not possible."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

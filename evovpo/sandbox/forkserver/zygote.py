@@ -1,4 +1,4 @@
-"""The zygote: imports an evaluator once, restricted like an evaluation, and forks for each evaluation.
+"""The zygote: imports an evaluator once, under an evaluation's restrictions, and forks for each evaluation.
 
 If the import has side effects that a fork would lose, such as threads, each evaluation does the import.
 """
@@ -83,7 +83,7 @@ def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filte
 
 
 def _import(settings: evaluation.Settings, maps: Callable[[], list[str]]) -> evaluation.Imported | str:
-    """Import and return the evaluator, or return the side effect of the import that a fork would lose."""
+    """Import and return the evaluator, or return the reason that forked processes cannot share the import."""
     work = settings["work"]
     before = random.getstate()
     try:

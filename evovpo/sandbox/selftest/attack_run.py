@@ -93,7 +93,7 @@ def run_attacks(
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
-    """Put secrets into memory that attacks look for: an answer in this process, data in another program."""
+    """Put secrets that attacks look for into memory: an answer in this process, data in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)

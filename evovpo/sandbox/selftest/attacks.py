@@ -118,7 +118,7 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """What the attacks aim at: a home folder, the supervisor, an open local port and a hidden file."""
+    """Targets of the attacks: a home folder, the supervisor, an open local port and a hidden file."""
 
     home: str
     pid: int
@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack, with the statuses at which its program may end. At `ok` it must have achieved nothing."""
+    """An attack, and the statuses of its run if the sandbox holds. With `ok`, `f` must also return `[]`."""
 
     name: str
     code: str

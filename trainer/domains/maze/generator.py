@@ -7,7 +7,7 @@ Published in the paper:
 - Gold and diamond zones lie on the two other corners, with 3 to 5 items each within Manhattan radius 2.
 - 3 to 5 lava cells lie in rows and columns 2 to 6. The budget is max(path via gold, path via diamond) + 7.
 - A maze is kept only if each zone has at least 3 free cells, visiting both zones exceeds the budget, and a
-  lava-free path to the exit fits.
+  lava-free path to the exit stays within it.
 
 Left open in the paper, and chosen here:
 
@@ -16,7 +16,7 @@ Left open in the paper, and chosen here:
 - "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, corner included. Lava lies on plain floor, not on B.
-- Mazes with a budget above `MAX_BUDGET` are rejected, because a budget is a token (none in 3,000 draws).
+- A maze with a budget above `MAX_BUDGET` has no budget token and is rejected (none of 3,000 draws was).
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ STEP = {
     move: tuple(_beside(cell, down, right) for cell in range(CELLS))
     for move, down, right in zip(MOVES, (-1, 1, 0, 0), (0, 0, -1, 1), strict=True)
 }
-"""`STEP[move][cell]` is the neighbour of `cell`, ignoring walls."""
+"""`STEP[move][cell]` is the neighbour of `cell`, walls ignored; at the edge of the grid, `cell` itself."""
 NEIGHBOURS = tuple(
     tuple(STEP[move][cell] for move in MOVES if STEP[move][cell] != cell) for cell in range(CELLS)
 )

@@ -66,8 +66,8 @@ _MOVE_BETWEEN = {
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
     """Return the token ids (about 27) of a prompt for `answers` routes.
 
-    `parent` has the moves of an earlier route. Its cells are shown and, unless its rewards are zero, also the
-    exit, gold, diamonds and lava on the route. Raises `ConfigError` for more answers than the model writes.
+    `parent` has the moves of an earlier route. The prompt shows the cells of this route and, if it earned a
+    reward, the exit and the items on it. Raises `ConfigError` for more answers than the model writes.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
@@ -79,7 +79,7 @@ def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int
 
 
 def _shown(maze: Maze, parent: "Walk") -> list[int]:
-    """Return the tokens that show a parent: its cells and, if a reward is above 0, the items it meets."""
+    """Return the tokens that show a parent: its cells and, if a reward is above 0, the items on its route."""
     is_worth = any(walk_rewards(maze, parent))
     met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
     return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
@@ -112,7 +112,7 @@ def read_route(maze: Maze, ids: Sequence[int]) -> str | None:
 
 
 def split_chain(maze: Maze, completion_ids: Sequence[int]) -> list[RouteSlot]:
-    """Return the routes of a completion in order. Tokens from the end mark on are ignored."""
+    """Return the routes of a completion in order. Tokens after the end mark are ignored."""
     return [
         RouteSlot(read_route(maze, completion_ids[start:end]), (start, end))
         for start, end in chain_spans(completion_ids)
@@ -135,7 +135,7 @@ class Walk(NamedTuple):
 
 
 def walk(maze: Maze, moves: str) -> Walk:
-    """Return the walk along `moves` (letters U, D, L, R), however long it is."""
+    """Return the walk along `moves` (letters U, D, L, R). The step budget is ignored."""
     grid = maze.grid
     cell = maze.start
     visited = [cell]

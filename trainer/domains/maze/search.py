@@ -1,7 +1,7 @@
 """Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process.
 
-A prompt shows the route that the search chose as parent, with its rewards. There are no joins, because two
-routes cannot be combined. Every search uses its whole budget.
+A prompt with a parent shows the parent's route and, if the route earned a reward, the items on it. There are
+no joins, because two routes cannot be combined. Every search uses its whole budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the results of searching mazes with the model's current weights. The seed determines them."""
+    """Search each maze with the model's current weights, and return the results. `seed` determines them."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )

@@ -1,7 +1,7 @@
 """Searches many string tasks at once with `evovpo.search` and a model.
 
-A search ends at the first program that is right on all training rows, or when its budget is spent. The task
-is solved if this program, shortened as at the end of a run, is also right on the held-out rows.
+A search ends when a program is right on all training rows, or when the budget is spent. The task is solved
+if such a program was found and, shortened as at the end of a run, is also right on the held-out rows.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class _StringSearch:
 def search_strings(
     model: Any, domain: StringFamily, tasks: Sequence[Problem], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the results of searching tasks with the model's current weights. The seed determines them."""
+    """Search each task with the model's current weights, and return the results. `seed` determines them."""
     config = SearchConfig(evaluations=how.evaluations, rollouts=how.rollouts, joins=how.joins)
     searches = []
     for number, task in enumerate(tasks):

@@ -29,7 +29,7 @@ _TOKENS_PER_ANSWER = 56
 
 
 class StringFamily:
-    """The pretraining tasks of the built-in model that need a branch. Reward component i is for row i."""
+    """The built-in model's pretraining tasks that need a branch. Reward component i is for row i."""
 
     name = "strings"
     components = tuple(f"row {number}" for number in range(1, MAX_ROWS + 1))
@@ -45,7 +45,7 @@ class StringFamily:
         return answers * _TOKENS_PER_ANSWER
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> list[Problem]:
-        """Return the first `count` tasks of a split, each with at least `MIN_ROWS` rows and a branch."""
+        """Return the first `count` tasks of a split; each has `MIN_ROWS` rows or more and needs a branch."""
         rng = Random(f"conflicting:{split}:{seed}")
         found: list[Problem] = []
         while len(found) < count:

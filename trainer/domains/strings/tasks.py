@@ -36,7 +36,7 @@ class StringTask(NamedTuple):
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
-    """Return the value of a sampled expression for each row; None for an error or a non-string."""
+    """Return an expression's value for each row; None for an error, no string, or over 200 characters."""
     function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
     outputs: list[str | None] = []
     for row in rows:
@@ -58,7 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True for useful outputs: strings, mostly not empty, not all copies of the input, rarely constant."""
+    """True for short, mostly non-empty outputs, not all equal to the input; 2 % of constant ones pass."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):

@@ -107,7 +107,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text normalised as in SQuAD: lower case, no punctuation, articles or repeated blanks."""
+    """Return a text as in SQuAD: lower case, no punctuation or extra blanks; `articles` drops a, an, the."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

@@ -50,7 +50,7 @@ _SEVERAL = (
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a LiveCodeBench file, without tasks that have no usable test.
+    """Return the domain of a LiveCodeBench file. Tasks without a usable test are left out.
 
     Raises `ProblemError` if no task is left, and `SandboxError` if programs cannot be run safely.
     """

@@ -1,4 +1,4 @@
-"""Reads rows of data and checks them: JSON Lines, a JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
+"""Reads and checks rows of data: JSON Lines or a JSON list (plain or gzip), Parquet, CSV, TSV or Excel."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Requests to servers, raw metrics and trust of judgements, reasons of candidates, models of rollouts."""
+"""Adds requests to servers, and columns: evaluation metrics and trust, candidate reason, rollout model."""
 
 import sqlalchemy as sa
 from alembic import op

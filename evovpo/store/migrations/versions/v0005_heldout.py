@@ -1,4 +1,4 @@
-"""Held-out result of a finished run; unknown for runs that ended earlier."""
+"""Held-out result of a finished run; unknown for runs that ended before this version."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Snapshots of searches and summaries for reports, which save reading all rows of a run again."""
+"""Adds search snapshots, and summaries for reports, so that not all rows of a run must be read again."""
 
 import sqlalchemy as sa
 from alembic import op

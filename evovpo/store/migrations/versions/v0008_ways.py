@@ -1,4 +1,4 @@
-"""The way to ask of a prompt; empty in older rows."""
+"""The way (kind of prompt) that made each prompt; empty in older rows."""
 
 import sqlalchemy as sa
 from alembic import op

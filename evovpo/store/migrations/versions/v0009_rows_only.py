@@ -1,4 +1,4 @@
-"""No snapshots of searches and no summaries: both are made from the rows of a run."""
+"""Removes search snapshots and summaries: both can be computed from the rows of a run."""
 
 from alembic import op
 
