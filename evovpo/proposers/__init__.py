@@ -1,6 +1,6 @@
 """Proposers, which sample completions from local models or servers; all share the `Proposer` protocol.
 
-`scripted` replies with given texts, `local` samples from a model folder, `openai` sends requests to a server.
+`local` samples from a model folder, `openai` sends requests to a server.
 Importing this package does not load torch; importing `evovpo.proposers.local` does.
 """
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from evovpo.builtin import BUILT_IN_MODEL
-from evovpo.builtin.random_baseline import random_proposer
+from evovpo.builtin.random_baseline import RandomProposer
 from evovpo.builtin.strings.format import PROMPT_END, ExpressionFormat, expression_fault
 from evovpo.config import BudgetConfig, Config, ModelConfig
 from evovpo.errors import ConfigError
@@ -133,7 +133,7 @@ def open_proposer(
             "proposer.name=openai, or leave them out"
         )
     if settings.name == "random":
-        return random_proposer(problem)
+        return RandomProposer(problem)
     if settings.name == "local":
         from evovpo.proposers.local import LocalProposer
 

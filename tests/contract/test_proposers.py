@@ -21,11 +21,12 @@ from fake_server import FakeServer, Faults  # noqa: E402
 from proposer_conformance import *  # noqa: E402, F403
 from proposer_conformance import SAMPLING, MakeProposer, content, make_prompt, replies, run_with  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
+from scripted_proposer import ScriptedProposer  # noqa: E402
 from served_model import *  # noqa: E402, F403
 from served_model import make_openai  # noqa: E402
 from tiny_models import CONTEXT, END_ID, load_folder, with_adapter, write_tiny_folder  # noqa: E402
 
-from evovpo.builtin.random_baseline import random_proposer  # noqa: E402
+from evovpo.builtin.random_baseline import RandomProposer  # noqa: E402
 from evovpo.config import Config  # noqa: E402
 from evovpo.errors import ConfigError, PolicyError, ServerError, StoreError  # noqa: E402
 from evovpo.problem.folder import load_problem  # noqa: E402
@@ -33,7 +34,6 @@ from evovpo.problem.suites import resolve_problem  # noqa: E402
 from evovpo.proposers import Proposer  # noqa: E402
 from evovpo.proposers.local import LocalProposer, load_local_policy  # noqa: E402
 from evovpo.proposers.policy_folders import served_name  # noqa: E402
-from evovpo.proposers.scripted import ScriptedProposer  # noqa: E402
 from evovpo.runs.choices import open_proposer  # noqa: E402
 from evovpo.store import Store  # noqa: E402
 from evovpo.types import CallOutcome, PolicyVersion, Prompt, Rollout, Run, RunStatus, Sampling  # noqa: E402
@@ -69,7 +69,7 @@ def make_proposer(
     makers: dict[str, MakeProposer] = {
         "scripted queue": lambda: ScriptedProposer([f"text {i}" for i in range(100)], logprob=-1.5),
         "scripted function": lambda: ScriptedProposer(write, policy_version=3),
-        "random": lambda: random_proposer(load_problem(resolve_problem("strings/date-to-iso"))),
+        "random": lambda: RandomProposer(load_problem(resolve_problem("strings/date-to-iso"))),
         "local": lambda: LocalProposer(PolicyVersion(2, None, str(tiny_folder))),
         "openai": lambda: make_openai(url),
         "openai chat": lambda: make_openai(url, endpoint="chat"),

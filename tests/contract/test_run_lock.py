@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from scripted_proposer import ScriptedProposer
 from toy_runs import HARD, toy_script
 
 from evovpo.config import Config, SearchConfig
 from evovpo.errors import StoreError
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import only_searcher, resume, start

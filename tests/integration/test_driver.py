@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 from plain_search import PLAIN, PlainFormat, judge
+from scripted_proposer import ScriptedProposer
 from toy_runs import HARD, PROBLEM, evaluation, hashed_rewards, population, source, toy_script
 
 from evovpo.builtin.strings.format import ExpressionFormat
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import BudgetError, ReplayError, SandboxError
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import replay, verify
 from evovpo.runs.request import RunRequest

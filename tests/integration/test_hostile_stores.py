@@ -15,6 +15,7 @@ from hostile_hand import KEY, hostile_checkpoint, hostile_project, spoil_store
 from http_servers import listening
 from openevolve_problems import PROGRAM, write_project
 from running import serving
+from scripted_proposer import ScriptedProposer
 from shell import Answer, Shell
 from sqlite_files import change_settings, sql
 from toy_runs import PROBLEM
@@ -23,7 +24,6 @@ from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import NotAllowedError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import only_searcher, resume, start
 from evovpo.store import Store

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted_proposer import ScriptedProposer
 from toy_runs import PROBLEM, SWAP, evaluation, source
 
 from evovpo.builtin import BUILT_IN_MODEL
 from evovpo.builtin.chain import join_chain
 from evovpo.config import Config
 from evovpo.errors import NothingToTrainError
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import start
 from evovpo.store import Store

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scripted_proposer import ScriptedProposer
 from shell import Shell
 from sqlite_files import sql
 from toy_runs import HARD, source
 
 from evovpo.config import GONE_STRATEGIES, Config
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import resume, start

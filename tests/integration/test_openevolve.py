@@ -18,6 +18,7 @@ from openevolve_problems import (
     served,
     write_project,
 )
+from scripted_proposer import ScriptedProposer
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
@@ -29,7 +30,6 @@ from evovpo.problem.openevolve.metrics import describe
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.prompts.bundles import pack, unpack
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.run_report import run_json
 from evovpo.reports.runs_table import bounds_text
 from evovpo.runs.choices import check_proposer

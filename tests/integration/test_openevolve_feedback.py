@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from openevolve_problems import BETTER, LOAD, PROGRAM, answered, write_project
+from scripted_proposer import ScriptedProposer
 
 from evovpo.config import Config
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.start_resume import start

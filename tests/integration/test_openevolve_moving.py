@@ -12,6 +12,7 @@ import shell
 from openevolve.config import DatabaseConfig
 from openevolve.database import ProgramDatabase
 from openevolve_problems import BETTER, LOAD, PROGRAM, SHAPES, answering, served, write_project
+from scripted_proposer import ScriptedProposer
 
 import evovpo
 from evovpo.config import Config
@@ -21,7 +22,6 @@ from evovpo.problem.openevolve.loading import is_unchanged
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.prompts.extract_programs import read_rewrite
 from evovpo.prompts.request import Attempt, PromptFormat, PromptRequest, ShownProgram
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.choices import choose_format
 from evovpo.runs.replay import verify
 from evovpo.runs.request import open_request

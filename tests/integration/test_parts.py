@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import shell
 from openevolve_problems import write_project
+from scripted_proposer import ScriptedProposer
 from sqlite_files import sql
 from toy_runs import HARD, PROBLEM, SWAP, Shuffled, population, random_expressions, source, toy_script
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.errors import ConfigError, ProblemError, ReplayError, StoreError
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest, with_origin

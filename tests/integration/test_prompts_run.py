@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from scripted_proposer import ScriptedProposer
 from shell import Shell
 
 from evovpo.config import Config
@@ -10,7 +11,6 @@ from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
 from evovpo.prompts.program_text import shown_rewards
 from evovpo.prompts.replies import delimiter
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import verify
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import start

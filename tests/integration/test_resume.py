@@ -16,6 +16,7 @@ from random import Random
 
 import crashing_run
 import pytest
+from scripted_proposer import ScriptedProposer
 from sqlite_files import sql
 from toy_runs import HARD, PROBLEM, SWAP, OneByOne, population, random_expressions, told, toy_script
 
@@ -23,7 +24,6 @@ from evovpo.config import Config, RunConfig, SandboxConfig, SearchConfig
 from evovpo.errors import ProblemError, ReplayError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.replay import rebuild, verify
 from evovpo.runs.request import RunRequest

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clock import Clock, killed_at
+from scripted_proposer import ScriptedProposer
 from sqlalchemy import Engine, event
 from toy_runs import HARD, toy_script
 
 from evovpo.config import Config, SandboxConfig, SearchConfig
 from evovpo.judging.evaluator import Evaluator
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.request import RunRequest
 from evovpo.runs.start_resume import resume, start
 from evovpo.store import Store

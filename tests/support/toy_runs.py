@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 import judging
+from scripted_proposer import ScriptedProposer
 
 from evovpo.builtin.chain import join_chain
 from evovpo.builtin.strings import expressions
@@ -15,7 +16,6 @@ from evovpo.builtin.strings.joining import join_language
 from evovpo.builtin.strings.sampler import Sampler
 from evovpo.config import SearchConfig
 from evovpo.proposers import text_rollout
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.runs.replay import search_seed
 from evovpo.search.population import Insertion, Member
 from evovpo.search.search import SearchState

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from scripted_proposer import ScriptedProposer
 from shell import Shell
 from toy_runs import PROBLEM
 
@@ -34,7 +35,6 @@ from evovpo.config_values import toml_value
 from evovpo.errors import EvovpoError, ProblemError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.doctor import (
     SAMPLING,
     DoctorReport,

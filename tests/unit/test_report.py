@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
+from scripted_proposer import ScriptedProposer
 
 from evovpo.builtin.chain import join_chain
 from evovpo.cli.terminal import show_answer
@@ -15,7 +16,6 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, StoreError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import new_problem
-from evovpo.proposers.scripted import ScriptedProposer
 from evovpo.reports.run_curve import curve_lines, write_curve_png
 from evovpo.reports.run_report import figures, headline, nothing_judged, outcome_json, run_report
 from evovpo.reports.runs_table import lineage_table, misses_view, rows_table, runs_table

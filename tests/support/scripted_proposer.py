@@ -1,4 +1,4 @@
-"""A proposer that replies with given texts, for tests and demonstrations."""
+"""A proposer that replies with given texts."""
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
