@@ -64,9 +64,9 @@ class SearchConfig(Section):
     answers: Annotated[int, Field(ge=1, le=4)] = 1
     """M, answers in one completion; use 1 to solve problems, 3 to train with VPO."""
     joins: bool = True
-    """Join two complementary programs with a condition; off to measure the model alone."""
+    """Join two complementary programs with a condition; false measures the model alone."""
     attempts: Annotated[int, Field(ge=0, le=64)] = 3
-    """Maximum number of failed changes to its parent that a prompt shows; 0 saves tokens."""
+    """Maximum number of failed changes shown in a prompt, next to the parent program; 0 saves tokens."""
     patience: Positive | None = None
     """Stop after this many evaluations without improvement; None uses the whole budget."""
     target: float | None = None
@@ -74,7 +74,7 @@ class SearchConfig(Section):
     in_flight: Annotated[int, Field(ge=1, le=16384)] = 8
     """Number of concurrent prompts; 1 makes a run reproducible, more keep a server busy."""
     stop_when_solved: bool = True
-    """Stop at the first program that passes every training row; off to use the whole budget."""
+    """Stop at the first program that passes every training row; false uses the whole budget."""
 
     def check(self) -> None:
         if self.ways and not any(self.ways.values()):
@@ -90,7 +90,7 @@ class SamplingConfig(Section):
     """Sampling of completions."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; runs that are trained on together need the same one."""
+    """Sampling temperature; all runs of one training need the same temperature."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
@@ -235,7 +235,7 @@ class EvaluatorConfig(Section):
     judges: dict[str, Any] = Field(default={})
     """Models that also score programs (OpenEvolve's `use_llm_feedback`)."""
     artifacts: bool = True
-    """Show evaluators' artifacts in prompts; off if they reveal answers."""
+    """Show evaluators' artifacts in prompts; false if they reveal answers."""
 
 
 class PromptConfig(Section):

@@ -50,8 +50,8 @@ def apply(
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused, unless --anyway is given. An extra column then marks
-    the rows to trust: those that resemble training rows on which the program is mostly right.
+    A program that is wrong on a training row is refused. --anyway applies it and adds a column that marks the
+    rows to trust: those that resemble training rows on which the program is mostly right.
 
     Three lists are printed: rows on which the program failed, rows with a filled cell that differs from the
     program's result (the cell is kept), and rows that resemble no example. Rows are numbered from 1, without

@@ -69,7 +69,7 @@ def new(
         typer.Option(
             help="Judge programs by [bold]examples[/bold] of inputs and outputs, or by a "
             "[bold]score[/bold] that your Python file computes from a program's outputs. The built-in "
-            "model cannot write programs for a score: give evovpo evolve --base-url URL --model NAME."
+            "model cannot write programs for a score; a model behind a server can."
         ),
     ] = "examples",
     table: Annotated[

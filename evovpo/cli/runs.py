@@ -21,8 +21,8 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
     """List all runs, newest first.
 
     Solved: right on every training and held-out row. Solved (unchecked): no held-out row was tested.
-    Memorised: right on every training row, wrong on a held-out row. Running: if the process is gone, the
-    run was killed; evovpo resume continues it. Best: mean reward, or combined_score of an OpenEvolve project.
+    Memorised: right on every training row, wrong on a held-out row. Running: or killed, if its process is
+    gone; evovpo resume continues it. Best: mean reward, or combined_score of an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
     """

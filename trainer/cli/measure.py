@@ -62,7 +62,7 @@ def measure(
     The largest value of --k is the number of answers sampled per prompt. A model's generation_config.json is
     ignored.
     Bundled domains use their test tasks; with --data, give rows that were not used for training.
-    The JSON lists the results of each prompt.
+    --json prints the results of each prompt.
 
     [dim]Examples:[/dim]  evovpo measure --domain maze-conflict
                evovpo measure --domain maze-conflict --model trained --temperature 0.7 --temperature 1

@@ -35,8 +35,8 @@ Servers = Annotated[
     list[str] | None,
     option(
         "URL",
-        "vLLM server that must load the version, as [bold]MODEL@URL[/bold]: the name of its base model, and "
-        "its address ending in /v1; repeatable.",
+        "Load the version into this vLLM server, given as [bold]MODEL@URL[/bold] (name of its base model, "
+        "address ending in /v1); repeatable.",
         "--server",
     ),
 ]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _DOMAIN = option(
     "NAME",
-    "A domain or your own Python file (docs/domains.md). [bold]maze[/bold], [bold]maze-conflict[/bold] and "
-    "[bold]strings[/bold] have tasks and a start model, [bold]maze-words[/bold] has only tasks; others need "
-    "--data.",
+    "A domain or your own Python file (docs/domains.md). With tasks and a start model: [bold]maze[/bold], "
+    "[bold]maze-conflict[/bold], [bold]strings[/bold]; with tasks only: [bold]maze-words[/bold]; all others "
+    "need --data.",
     "--domain",
 )
 DomainName = Annotated[str, _DOMAIN]
@@ -61,7 +61,7 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="3 for vpo and multi-rlvr, else 1"),
+        option("M", "Answers in one completion.", min=1, default="1; with vpo or multi-rlvr 3"),
     ] = None,
     goals: Annotated[
         bool,
