@@ -75,7 +75,7 @@ class ReplayError(EvovpoError, RuntimeError):
 
 
 def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -> None:
-    """Raise `kind` with a list of the errors, without repeats. Do nothing if there are no errors."""
+    """Raise one error `kind` that lists the messages in `faults`, each once. Without messages do nothing."""
     listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise kind(listed[0])
@@ -87,7 +87,7 @@ def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
-    """Return a hint about an unknown name: similar known names or, if there are none, other known names."""
+    """Return a hint about an unknown name: the similar known names, or the first 20 if none is similar."""
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=3)
     if close:
@@ -104,7 +104,7 @@ class TrainingError(EvovpoError, RuntimeError):
 
 
 class NothingToTrainError(TrainingError):
-    """No group of the runs can be trained on."""
+    """The runs contain no group (rollouts of one prompt) that can be trained on."""
 
 
 class AnswerError(EvovpoError, ValueError):

@@ -54,7 +54,7 @@ class ParseStatus(StrEnum):
     UNPARSED = "unparsed"
     """No program could be read from the answer, or the answer is missing."""
     DUPLICATE = "duplicate"
-    """A program that was proposed before in this run. It has the same reward vector again."""
+    """A program that was proposed before in this run. The answer gets the program's earlier evaluation."""
     REJECTED = "rejected"
     """Only in runs of earlier versions: not evaluated, because the program was too similar to others."""
 
@@ -185,7 +185,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Source text, identified by its content."""
+    """Source text of a program; `id` is by default a hash of the text."""
 
     source: str
     id: str = field(default="")
@@ -246,8 +246,8 @@ class EvaluatorFolder:
     artifacts: bool = True
     """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """None if reward vectors rank programs. If a single score ranks programs, as in OpenEvolve: the metrics
-    that are excluded from the mean that replaces a missing `combined_score`."""
+    """The metrics excluded from the mean that replaces a missing `combined_score`, if a single score ranks
+    programs, as in OpenEvolve. None if reward vectors rank programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +319,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A ticket, which `ask` returns: a prompt for a model or, without a model, programs in `proposals`."""
+    """What `ask` returns, also called a ticket: messages for a model, or ready programs in `proposals`."""
 
     id: str
     run_id: str
@@ -369,7 +369,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion by one policy version; `index` is the number of this reply to the prompt."""
+    """One completion by one policy version, as reply number `index` (from 0) to a prompt."""
 
     id: str
     prompt_id: str
@@ -443,7 +443,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Evaluation of a program on a problem version."""
+    """Result of evaluating a program on one version of a problem."""
 
     program_id: str
     problem_version: str
@@ -451,10 +451,10 @@ class Evaluation:
     rewards: Rewards | None
     """D components: zeros for a fault of the candidate, None for a `sandbox_error`."""
     feedback: str
-    """Reason for a failure: untrusted text of limited length."""
+    """Reason for a failure, or remarks of scorer or evaluator; untrusted text of limited length."""
     seconds: float
     isolation: str
-    """Sandbox level of the evaluation, for example `landlock+seccomp`."""
+    """Sandbox level of the evaluation, for example `landlock+seccomp`, then any opened permissions."""
     outputs: tuple[Json, ...] | None = None
     """Output of the program for each case, if the problem keeps outputs for prompts."""
     metrics: tuple[tuple[str, Json], ...] | None = None
@@ -485,12 +485,12 @@ class JudgedCandidate:
     candidate: Candidate
     evaluation: Evaluation | None
     executed: bool
-    """True if the sandbox ran the program for this tell; false for duplicates and stored evaluations."""
+    """True if the sandbox ran the program for this reply, instead of reusing an earlier evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """One evaluated reply to a ticket, applied as a unit and stored in one transaction."""
+    """One evaluated reply to a ticket, which `tell` applies as a whole; stored in one transaction."""
 
     prompt_id: str
     rollout: Rollout | None
@@ -542,7 +542,7 @@ class PolicyEvent:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """One training from logs: its data, start version and configuration."""
+    """One training on stored runs: its data, start version and configuration."""
 
     id: str
     objective: str
@@ -553,9 +553,9 @@ class Training:
     runs: tuple[str, ...]
     """Ids of the runs that provided the groups, in order."""
     after: tuple[str | None, ...]
-    """For each run, the prompt of the last group that earlier trainings used, or None to use all groups."""
+    """For each run, the prompt id of the last group that earlier trainings used; None to use all groups."""
     through: tuple[str | None, ...]
-    """For each run, the prompt of the last group that was complete when training started, or None."""
+    """For each run, the prompt id of the last group that was complete when training started, or None."""
     seed: int
     created_at: str
     """ISO 8601, UTC; for people, never for decisions."""
@@ -572,7 +572,7 @@ class TrainingStep:
     step: int
     """Number of the step, from 0."""
     set_score: float
-    """Expected reward of the best answer in a completion over random weightings, in [0, 1]."""
+    """Weighted reward of a completion's best answer, as a mean over random weightings, in [0, 1]."""
     pool_score: float
     """As `set_score`, but for the best of all answers in a group."""
     mean_reward: float
@@ -592,7 +592,7 @@ class TrainingStep:
     zero_spread_share: float
     """Share of groups that give no training signal, because all completions have the same score."""
     staleness: float
-    """Mean number of policy versions from the version that sampled a rollout to the start version."""
+    """Mean number of trainings between the version that sampled a rollout and the start version."""
     loss: float
     grad_norm: float
     """Gradient norm before clipping."""
@@ -621,7 +621,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A part of a run. Resuming a run with changed settings begins a new part."""
+    """A stretch of a run under one configuration. Resuming the run with other settings begins a new part."""
 
     asks_before: int
     tells_before: int

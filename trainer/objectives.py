@@ -43,9 +43,9 @@ def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Gene
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
-    """Return the score `[G]` of each rollout: its best answer's weighted reward, averaged over K weightings.
+    """Return a score `[G]` for each rollout's set of answers: the best weighted reward, mean over weightings.
 
-    This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). Without answers the score is 0.
+    This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). A set without answers scores 0.
     """
     scores: Floats = _best_G_K(_padded(rewards), np.asarray(weights_K_D, dtype=np.float64)).mean(axis=1)
     return scores
@@ -78,11 +78,11 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return the value `[G]` of each rollout: the mean value of the sets of k rollouts that contain it.
+    """Return the value `[G]` of each rollout: the mean value of the sets of k rollouts with this rollout.
 
     The value of a set is the value of the best join of two of its answers. The value of a join is the mean
-    over components of the maximum of both answers, as for programs that a search joins. The mean over all
-    rollouts is an unbiased estimate of the value of a set. If there are more than `LISTED_SETS` sets, about
+    over components of the higher of both answers' rewards, as for programs that a search joins. The mean over
+    rollouts estimates the mean value of a set without bias. If there are more than `LISTED_SETS` sets, about
     `DRAWN_SETS` are drawn from `rng`. Equal rollouts get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
     padded = _padded(rewards)
@@ -128,7 +128,7 @@ class TrainingObjective:
     """Minimum number of answers per rollout; with fewer answers, the objective equals GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return the minimum rollouts per prompt that the budget k needs, if each has `answers` answers."""
+        """Return the minimum rollouts per prompt for `settings`, if every rollout has `answers` answers."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -145,11 +145,11 @@ def advantages(
     """Return the advantages `[G]` of one group.
 
     `valid` (G booleans) excludes rollouts, for example after a sandbox fault. An excluded rollout counts in
-    no mean and gets zero. With fewer than two valid rollouts, all advantages are zero. `settings` are
-    settings of `ObjectiveConfig`; an objective ignores settings that it does not read.
+    no mean, and its advantage is zero. With fewer than two valid rollouts, all advantages are zero.
+    `settings` are those of `ObjectiveConfig`; an objective ignores settings that it does not read.
 
-    Raises `ConfigError` for an unknown objective or setting, too few or too many answers, or a budget k that
-    is too large for the group; `ValueError` if the group is empty, rewards are not finite, or D differs.
+    Raises `ConfigError` for an unknown objective or setting, too few or too many answers, or a k that is too
+    large for the group; `ValueError` if the group is empty, a reward is not finite, or rollouts differ in D.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
 
@@ -227,14 +227,14 @@ def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the advantages of VPO's objective for sets of k independent answers, as in ROSA, with max@k."""
+    """Return advantages of VPO's objective by max@k; as in ROSA, a set is k answers of several rollouts."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Return the z-scores of E_w [max_j w·r_j − max_{j≠i} w·r_j]: ROSA (GX-Chen et al. 2026) with R = w·r.
 
-    Up to the mean and a factor, this is the max@k transform with k = G − 1.
+    Up to shift and scale, this is the max@k transform with k = G − 1.
     """
     best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]
@@ -267,7 +267,7 @@ ONE_ANSWER_ADVICE = (
 
 
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
-    """Return z-scores: the max@k transform of a rollout's best weighted reward, averaged over weightings.
+    """Return the z-scores of each rollout's best weighted reward, after max@k, averaged over weightings.
 
     k is `rollouts`, but at most G − 1: with k = G, all transformed scores would be equal.
     """
@@ -278,7 +278,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return how many rollouts have k answers together; by default, k is half of all answers, up to 8."""
+    """Return how many rollouts have k answers together; by default, k is half of all answers, at most 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
@@ -335,7 +335,6 @@ def _checked_valid(padded: Floats, given: npt.ArrayLike | None) -> npt.NDArray[n
 def _check_budget(
     objective: TrainingObjective, settings: ObjectiveConfig, rollouts: int, answers: int
 ) -> None:
-    """Raise `ConfigError` if a group of several rollouts is too small for the budget k."""
     needed = objective.least_rollouts(settings, answers)
     if 1 < rollouts < needed:
         raise ConfigError(

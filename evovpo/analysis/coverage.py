@@ -1,4 +1,4 @@
-"""Joint coverage of the objectives by the programs of a run."""
+"""Joint coverage of the objectives: how well all programs of a run together reach high rewards."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _POINTS = 20_000
 
 
 class Coverage(NamedTuple):
-    """Joint coverage of the objectives by the programs of a run, up to evaluation number `evaluations`."""
+    """How well all programs of a run together cover the objectives, after `evaluations` evaluations."""
 
     evaluations: int
     expected_best: float
@@ -25,7 +25,7 @@ def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return the coverage each time that it rises; `vectors` are pairs (evaluations, rewards), in order."""
+    """Return the `Coverage` each time that it rises; `vectors` are (evaluations, rewards), in order."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
@@ -45,6 +45,6 @@ def coverage_curve(
 
 
 def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
-    """Return the joint coverage of N >= 1 vectors, which is the last point of their `coverage_curve`."""
+    """Return the joint coverage of N >= 1 reward vectors: the last point of their `coverage_curve`."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -30,7 +30,7 @@ _DECIMALS = 9
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
-    """Return rewards `[..., D]` as the means `[..., C]` of the problem's groups; unchanged without groups."""
+    """Return the mean reward of each of the problem's C groups, `[..., C]`; without groups, `rewards`."""
     values = np.asarray(rewards, dtype=np.float64)
     return group_rewards(values, problem.groups) if problem.groups else values
 
@@ -42,7 +42,7 @@ def group_rewards(rewards: npt.ArrayLike, groups: Sequence[Sequence[int]]) -> Fl
 
 
 def component_names(problem: Problem) -> tuple[str, ...]:
-    """Return the names of the C components of `grouped`, such as `row-1`, `row-2+row-3`, `row-4+5 more`."""
+    """Return the C component names, such as `row-1`, `row-2+row-3`, `row-4+5 more` (row-4 and 5 others)."""
     names = [objective.name for objective in problem.objectives]
     groups = problem.groups or tuple((index,) for index in range(len(names)))
     members = [[names[index] for index in group] for group in groups]
@@ -65,7 +65,7 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Return at most `most` groups of D components, which vary alike over N answers; `most` is at least 3.
+    """Return at most `most` (at least 3) groups of the D components; the members of a group vary alike.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and
     there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`) stay

@@ -1,4 +1,4 @@
-"""OpenEvolve's `combined_score`: the score of a program, and its best values in a run."""
+"""OpenEvolve's `combined_score`: the score of a program, and the best scores in a run."""
 
 import contextlib
 import math
@@ -55,7 +55,7 @@ def counted_metrics(metrics: Mapping[str, Json], left_out: Collection[str]) -> d
 
 
 def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) -> str:
-    """Return the name of the score that these metrics give: the name of a metric, or `mean of N metrics`."""
+    """Return the name of the score computed from `metrics`: a metric's name, or `mean of N metrics`."""
     counted = counted_metrics(metrics, left_out or ())
     if len(counted) == 1:
         return next(iter(counted))
@@ -113,7 +113,7 @@ class Scored(NamedTuple):
     status: Status
     metrics: dict[str, Json]
     left_out: tuple[str, ...] | None = None
-    """As in `EvaluatorFolder`."""
+    """`EvaluatorFolder.left_out` of the problem: metrics outside the mean, or None."""
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
 
 
 def only_failures(scores: Sequence[Scored], feedback_of: Callable[[str], str]) -> bool:
-    """Return whether every program failed, by status or by `failure`; `feedback_of` takes a program id."""
+    """True if every program failed by status or by `failure`. `feedback_of` maps program id to feedback."""
     return all(
         item.status is not Status.OK or failure(item.metrics, feedback_of(item.program_id)) for item in scores
     )

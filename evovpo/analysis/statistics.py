@@ -23,17 +23,17 @@ from evovpo.errors import ConfigError
 Array = npt.NDArray[np.float64]
 
 DRAWS = 10_000
-"""Number of resamples. Other random numbers change the ends of a 95 % interval by about 2 % of its width."""
+"""Number of resamples. Another random seed changes the ends of a 95 % interval by about 2 % of its width."""
 _RANDOM_ORDERS = 2000
 _EXACT_TASKS = 14
 
 
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the exact expected maximum of k answers from C completions of m answers each.
+    """Return for each k the exact expected best value of k answers from C completions of m answers each.
 
-    `values_C_m` has one row for each completion, with 0 for missing answers; `[N]` means m = 1. The k answers
-    are drawn as in the paper (arXiv 2605.22817): draw ceil(k/m) of the C completions without replacement,
-    concatenate them, and keep the first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
+    `values_C_m` has a row for each completion, with 0 for missing answers; shape `[N]` means m = 1. The k
+    answers are drawn as in the paper (arXiv 2605.22817): draw ceil(k/m) of the C completions without
+    replacement, join them, and keep the first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
     """
     values = np.asarray(values_C_m, dtype=np.float64)
     if values.ndim == 1:
@@ -94,15 +94,15 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
-    """Return E_w max w·r of a set of m answers, averaged over K weightings. This is the reward of VPO."""
+    """Return VPO's reward of a set of m answers: E_w max w·r, as the mean over K weightings."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
 def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
-    The diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. In a sorted column, the
-    value of rank i is the larger value of i pairs and the smaller value of N - 1 - i pairs.
+    This is the diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. It is computed from
+    sorted columns: the value of rank i is the larger one in i pairs and the smaller one in N - 1 - i pairs.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -203,7 +203,7 @@ def sign_flip_p(
 
 
 def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
-    """Return weights `[draws, units]`: the share of each of n units in n - 1 draws with replacement."""
+    """Return weights `[draws, units]`: each unit's share of `units` - 1 draws with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn
 

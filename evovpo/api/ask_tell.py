@@ -1,4 +1,4 @@
-"""Ask and tell: the user samples and evaluates programs, evovpo runs the search."""
+"""The `ask` and `tell` interface: your code samples and evaluates programs, evovpo chooses the prompts."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling
 
 
 class Search:
-    """A search for your own loop, without a store, model or sandbox.
+    """A search that your own loop drives. It needs no store, no model and no sandbox.
 
         search = Search(examples=[(("Ada Lovelace",), "A. Lovelace")], evaluations=100)
         while (prompt := search.ask()) is not None:
@@ -71,13 +71,13 @@ class Search:
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.
 
-        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise the prompt
-        contains programs, as the first prompt does; sample nothing. Pass prompts to `tell` in any order.
+        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise sample nothing:
+        the prompt itself contains programs, as the first prompt does. Pass prompts to `tell` in any order.
         """
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources of the new programs in `texts` or, without a model, in `prompt`."""
+        """Return the new programs, as sources, in `texts` or, unless `prompt.has_model`, in `prompt`."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -85,9 +85,9 @@ class Search:
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:
-        """Report the replies to a prompt; `rewards` are {program source: {component: reward in [0, 1]}}.
+        """Report the replies to a prompt; `rewards` is {program source: {component: reward in [0, 1]}}.
 
-        None in place of rewards marks a failed program, and counts as zeros. A repeated call changes nothing.
+        A failed program has None, which counts as rewards of 0. A repeated call changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].
         """
         replies = self._replies(prompt, texts)

@@ -19,7 +19,7 @@ EvaluatorFunction = Callable[[str], Any]
 def project_of(
     evaluator: str | Path | EvaluatorFunction, initial_program: str | Path | Sequence[str] | None
 ) -> tuple[str, str]:
-    """Return two paths: of the evaluator, and of the initial program (empty if `initial_program` is None).
+    """Return the path of the evaluator and the path of the initial program (empty if there is none).
 
     Functions and source text are written to files in `evovpo-out`. Raises `ConfigError` or `ProblemError`.
     """
@@ -43,7 +43,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return the source of a module that defines `function` as `evaluate`, and everything that it uses."""
+    """Return the source of a module with `function`, named `evaluate`, and all that the function uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")
@@ -76,7 +76,7 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add to `found` a definition that gives `name` this value, for a function of `module`."""
+    """Add to `found` the code that gives `name` its value in a function of `module`."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"

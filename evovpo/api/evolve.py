@@ -30,7 +30,7 @@ from evovpo.store import Store
 from evovpo.types import Json, Prompt, Rollout, Sampling, Status
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
-"""Function (messages, n) -> n texts, sync or async; messages have `role` and `content`, as in chat APIs."""
+"""A function (messages, n) -> n texts, sync or async. A message has `role` and `content`, as in chat APIs."""
 _T = TypeVar("_T")
 
 
@@ -73,7 +73,7 @@ class EvolveResult:
     """True if every held-out example passes too; None without held-out examples."""
     best: Best
     evaluations: int
-    """Number of candidates proposed."""
+    """Number of candidate programs that the run proposed."""
     store: str
     stopped: str
     """Why an unsolved run ended early or judged no program; else empty."""

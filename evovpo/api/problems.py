@@ -37,7 +37,7 @@ ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
 
 
 def rows_of(examples: Any) -> Sequence[Row]:
-    """Return rows unchanged, or the rows of a DataFrame that have a result."""
+    """Return `examples` unchanged or, if they are a DataFrame, its rows that have a result."""
     if hasattr(examples, "to_dicts"):
         records = examples.to_dicts()
     elif hasattr(examples, "to_dict"):
@@ -55,9 +55,9 @@ def rows_of(examples: Any) -> Sequence[Row]:
 def problem_of_examples(
     given: Examples, hidden: Examples, seed_program: str | None, entry: str, statement: str
 ) -> Problem:
-    """Return a problem whose objectives are the rows. The default `seed_program` returns its first argument.
+    """Return a problem with the rows `given` as objectives. The default program returns its first argument.
 
-    Raises `ProblemError` for rows of different lengths or values that JSON cannot represent.
+    The rows `hidden` are held out. Raises `ProblemError` for uneven rows, and for values that are not JSON.
     """
     examples, heldout = rows_of(given), rows_of(hidden)
     if not examples:
@@ -92,8 +92,8 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
-    The reward components are the keys that `score` returns for `seed_program`. No two problems returned here
-    share evaluations. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
+    The reward components are the keys that `score` returns for `seed_program`. No call reuses
+    evaluations. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"

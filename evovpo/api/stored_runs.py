@@ -1,4 +1,4 @@
-"""Stored runs and programs, as records and as table rows."""
+"""Reads stored runs and their programs, as records and as table rows."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,7 @@ class StoredRun:
         return head + program_html(best.source, best.rewards)
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
-        """Return a program and its ancestors, newest first; inspirations are not followed."""
+        """Return a program and its ancestors, newest first; a program shown as inspiration is no ancestor."""
         by_id = {program.id: program for program in self.programs}
         found, wanted = {program_id: by_id[program_id]}, [program_id]
         while wanted:

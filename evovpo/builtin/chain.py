@@ -20,7 +20,7 @@ def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Answer]:
 
 
 def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the token range of each answer, up to the end mark."""
+    """Return the token range (start, end) of each answer before the end mark."""
     spans = []
     start = 0
     for position, token in enumerate([*token_ids, END_ID]):

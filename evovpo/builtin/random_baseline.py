@@ -11,7 +11,7 @@ from evovpo.types import Problem, Prompt, Rollout, Sampling
 
 
 class RandomProposer:
-    """The baseline for one problem. Reply i to a prompt depends only on i and the prompt's seed."""
+    """The random baseline for one problem. Reply i to a prompt depends only on i and the prompt's seed."""
 
     policy_version = 0
 

@@ -1,4 +1,4 @@
-"""The command `evovpo batch`."""
+"""The command `evovpo batch`, which makes and compares many runs."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_with(process: int) -> None:
-    """Exit when `process`, which is not the parent, ends; the kernel signals only the end of a parent."""
+    """Exit when `process` ends. The kernel could signal this only if `process` were the parent process."""
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(1)

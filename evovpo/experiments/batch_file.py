@@ -26,7 +26,7 @@ class Variant(NamedTuple):
 
     name: str
     settings: Mapping[str, object]
-    """Sections and their keys, as in a configuration file."""
+    """Section -> key -> value, as in a configuration file."""
 
 
 class Arm(NamedTuple):
@@ -77,11 +77,11 @@ class Cell(NamedTuple):
 
 
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
-    """Return a batch from a TOML file, or a batch of the problems of a suite with default settings.
+    """Return a batch from a TOML file, or a batch with all problems of a suite and default settings.
 
-    `name` is the TOML file, or the suite's file, folder or bundled name. `limit` keeps only the first
-    problems. Errors are appended to `faults`; without `faults` they are raised together as one `ConfigError`.
-    A file that is not TOML always raises.
+    `name` is the TOML file, or the suite's file, folder or bundled name. The batch has only the
+    first `limit` problems. Errors are appended to `faults` or, without `faults`, raised as one `ConfigError`.
+    A file that is not TOML raises `ConfigError` in both cases.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
@@ -118,7 +118,7 @@ def cells(batch: Batch) -> Iterator[Cell]:
 
 
 def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
-    """Return the listed proposers or strategies, each a built-in name or a table with name and settings."""
+    """Return the proposers or strategies under `key`; an entry is a built-in name, or a table of settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     settings = data.get("settings")

@@ -26,7 +26,7 @@ class ArmCosts(NamedTuple):
     training: float
     """Cost before the first problem; 0 for an untrained arm."""
     cost_S_T: Array
-    """Cost for each seed and problem, until the problem was solved or the search ended."""
+    """Cost of the search with each seed on each problem, until the problem was solved or the search ended."""
     solved_S_T: Array
     """Whether each seed solved each problem, from 0 (no) to 1 (yes)."""
 
@@ -53,7 +53,7 @@ class BreakEven(NamedTuple):
 def compare(
     arm: str, reference: str, strategy: str, unit: str, trained: ArmCosts, untrained: ArmCosts
 ) -> BreakEven:
-    """Return the number of problems after which a training pays.
+    """Return the number of problems after which the training of `trained` has paid for itself.
 
     The interval is a bootstrap interval. Both arms use the same resamples of problems; each arm's seeds are
     resampled separately.

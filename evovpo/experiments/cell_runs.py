@@ -29,7 +29,7 @@ class CellProgress(NamedTuple):
     waits: str = ""
     """Description of what the run is waiting for; empty if it is not waiting."""
     cpu_seconds: float = 0.0
-    """CPU seconds of process and sandbox since the run was started or resumed; 0 until the run ends."""
+    """CPU seconds of the process and its sandbox since the latest start of the run; 0 until the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Work:
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...]
-    """Evaluations that are known already, and are not repeated."""
+    """Evaluations of initial programs made when the batch was planned; the run does not repeat them."""
     status: RunStatus | None
     """Status of the run when the batch was planned; None if the run was not stored."""
     store_url: str | None
@@ -79,7 +79,7 @@ def _open(store_url: str | None) -> Store:
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return `works` with the cores divided among `jobs` parallel cells.
 
-    A number of workers in the settings of a cell is kept. `executor`, if given, is the executor of all cells.
+    A cell whose settings have a number of workers keeps it. `executor`, unless None, is used by all cells.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))
@@ -93,9 +93,9 @@ def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) 
 
 @contextlib.contextmanager
 def only_batch(store_url: str | None) -> Iterator[None]:
-    """Lock a store's SQLite file for one batch, until the `with` block or the process ends.
+    """Let no other batch use the SQLite file of a store until the `with` block or the process ends.
 
-    Raises `StoreError` if another batch has the lock. A database server is not locked.
+    Raises `StoreError` if another batch uses the file. On a database server, several batches may run.
     """
     address = parse_url(store_url)
     if address.get_backend_name() != "sqlite":

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interval, sign_flip_p
 
 _CLEAR = 0.05
-"""Significance level."""
+"""Significance level: a difference with a p-value below this is significant."""
 CURVE_DRAWS = 2000
 """Number of resamples for points of curves and for unlocked problems."""
 
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
         return self.interval.is_clear and self.p < _CLEAR
 
     def __format__(self, spec: str) -> str:
-        """Return the interval as text: signed numbers, formatted by `spec`; in bold type if it is clear."""
+        """Return the interval as signed numbers formatted by `spec`, in Markdown bold if `is_clear`."""
         text = f"{self.interval:+{spec}}"
         return f"**{text}**" if self.is_clear else text
 
@@ -48,12 +48,12 @@ class UnlockedProblems(NamedTuple):
 
 
 def mean(values_S_T: Array, times: float = 1.0, draws: int = DRAWS) -> Interval:
-    """Return the mean of the values, multiplied by `times`, with its interval."""
+    """Return the mean of the values with its interval, both multiplied by `times`."""
     return _times(bootstrap_interval(values_S_T, draws=draws), times)
 
 
 def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Difference:
-    """Return the mean difference between two arms on the same problems, multiplied by `times`."""
+    """Return the first arm's mean minus the second's, on the same problems, multiplied by `times`."""
     interval = _times(bootstrap_interval(ours_S_T, theirs_R_T), times)
     return Difference(interval, sign_flip_p(ours_S_T.mean(axis=0) - theirs_R_T.mean(axis=0)))
 

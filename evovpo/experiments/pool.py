@@ -1,7 +1,7 @@
 """Runs tasks in a limited number of processes, one task at a time in each.
 
 Processes are reused, because loading torch is slow. If a process dies, its task is restarted in another
-process and continues from its stored progress. Only the message `TaskDone` has a result.
+process and continues from its stored progress. A task's result is in the message `TaskDone`.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ _ENVIRONMENT = {
 
 
 class PoolTask(Protocol):
-    """A task that can be pickled."""
+    """A task for `run_all`. It can be pickled, because another process runs it."""
 
     @property
     def name(self) -> str:
@@ -54,32 +54,32 @@ class FatalError(Exception):
 
 
 class TaskStarted(NamedTuple):
-    """The message that a task was started or restarted."""
+    """A message: the task was started or restarted."""
 
     name: str
 
 
 class TaskProgress(NamedTuple):
-    """Progress of a task."""
+    """A message: the progress of a task."""
 
     name: str
     value: Any
 
 
 class TaskDone(NamedTuple):
-    """The result of a task."""
+    """A message: the task ended with the result `value`."""
 
     name: str
     value: Any
 
 
 class FailedTask(NamedTuple):
-    """The failure of a task, whose stored progress is kept."""
+    """A message: the task failed for `reason`. The progress that it has stored stays."""
 
     name: str
     reason: str
     fatal: Exception | None = None
-    """The error if it ends all tasks, else None."""
+    """The error, if it is one that ends all tasks; else None."""
 
 
 Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
@@ -100,7 +100,7 @@ def serve(pipe: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Wait until the parent process ends, then exit at once: a later command may restart the same task."""
+    """Exit as soon as the parent process ends, because a later command may then restart the same task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -54,7 +54,7 @@ def by_k(name: str, k: int) -> Figure:
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return a `Figure`: whether a problem was solved within a number of evaluations."""
+    """Return a `Figure`: whether a search solved its problem within `evaluations` evaluations."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -63,7 +63,7 @@ def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
 
 
 def best_within(evaluations: float) -> Figure:
-    """Return a `Figure`: the best mean reward within a number of evaluations."""
+    """Return a `Figure`: the best mean reward that a search found within `evaluations` evaluations."""
     return Figure(
         f"best within {evaluations}",
         lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),
@@ -71,7 +71,7 @@ def best_within(evaluations: float) -> Figure:
 
 
 def area(budgets: Sequence[int]) -> Figure:
-    """Return a `Figure`: the share of `budgets` within which a problem was solved."""
+    """Return a `Figure`: the share of `budgets` (evaluations) within which a search solved its problem."""
 
     def of(row: Row) -> float:
         after = row["solved_after"] if row["is_right"] else math.inf
@@ -96,7 +96,7 @@ class ArmRows:
         return not (self.seeds and self.problems)
 
     def has(self, field: str) -> bool:
-        """True if every row has the field."""
+        """True if every row has the field named `field`."""
         return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
 
     def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
@@ -114,7 +114,7 @@ class ArmRows:
         return self._once(lambda: mean(self.values(figure, wanted), times), figure, wanted)
 
     def curve(self, figures: Sequence[Figure]) -> tuple[Interval, ...]:
-        """Return the mean or sum of each statistic, from fewer resamples; empty if there are no rows."""
+        """Return the mean or sum of each statistic, with intervals from few resamples; empty without rows."""
         if self.is_empty:
             return ()
         times = len(self.problems) if figures[0].is_sum else 1
@@ -140,11 +140,11 @@ class ArmRows:
         return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
 
     def of_a_seed(self, field: str) -> float:
-        """Return the sum of a field over all problems, averaged over seeds."""
+        """Return the sum of a numeric field over all problems, as the mean over seeds."""
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Return the cached value of `key`, so that tables, pictures and JSON show the same numbers."""
+        """Return the value that `compute` gave for `key`, so that tables, pictures and JSON agree."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
@@ -159,13 +159,13 @@ class Comparison(NamedTuple):
     """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Name of a statistic -> k -> difference, from independent samples; empty if an arm has no samples."""
+    """Name of a statistic -> k -> difference of the arms' independent samples; empty if an arm has none."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
     """Return a sentence for each comparison. Only a significant difference counts as ahead or behind.
 
-    `titles` has the words for each statistic in `Comparison.at_k`.
+    `titles` maps the name of each statistic in `Comparison.at_k` to its name in the sentence.
     """
     found = []
     for one in comparisons:
@@ -228,7 +228,7 @@ class CellResult(NamedTuple):
 
 
 class Results:
-    """The stored results of a batch. Statistics of an arm use problems on which all its runs have ended."""
+    """The stored results of a batch. An arm's statistics use problems on which all its runs have ended."""
 
     def __init__(self, batch: Batch, cells: Sequence[CellResult]) -> None:
         self.batch, self.cells = batch, tuple(cells)
@@ -262,7 +262,7 @@ class Results:
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yield the comparison of each arm with the first arm, if both have ended on a common problem."""
+        """Yield each arm's comparison with the first arm, if all runs of both have ended on some problem."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):
@@ -270,7 +270,7 @@ class Results:
                 yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
 
     def verdict(self) -> list[str]:
-        """Return sentences that compare the arms."""
+        """Return sentences that compare each arm with the first arm."""
         found = verdict([*self.comparisons()], {})
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
@@ -302,7 +302,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
 
 
 def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
-    """Return the fields that all rows have, such as the curve and the number of tokens of the run."""
+    """Return the fields that rows of batches and of studies share, such as a run's curve and tokens."""
     solved_after = solved_at(summary.curve, len(problem.objectives))
     return {
         "evaluations": summary.proposed,

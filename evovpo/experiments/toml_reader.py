@@ -39,7 +39,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 
 
 def several(value: Any) -> tuple[Any, ...]:
-    """Return a number or a list of numbers as a tuple. Raises `ValueError` if a number is repeated."""
+    """Return one number, or a list of numbers, as a tuple. Raises `ValueError` if a number is repeated."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if any(values.count(one) > 1 for one in values):
         raise ValueError(f"{value!r:.80} names a number twice; name each once")
@@ -84,11 +84,11 @@ class PartReader:
         self.faults = faults
 
     def add(self, fault: str, where: str = "") -> None:
-        """Record an error."""
+        """Add an error to `faults`."""
         self.faults.append(f"{self.path}: {where + ': ' if where else ''}{fault}")
 
     def part(self, kind: type[_Part], table: Mapping[str, Any], where: str = "", **given: Any) -> _Part:
-        """Return a table and the `given` values as a `kind` record; defaults replace invalid values."""
+        """Return a `kind` with the values of `table` and `given`; defaults replace invalid values."""
         keys = {key: field for key, field in kind.model_fields.items() if not field.exclude}
         for key in table:
             if key not in keys:
@@ -128,7 +128,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return a list of at least `least` names, all from `known`; empty if the value is invalid."""
+        """Return `value` if it has at least `least` names, all from `known`; else add an error, return ()."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -136,12 +136,12 @@ class PartReader:
         return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
-        """Record an error for each name that occurs twice."""
+        """Add an error for each name that occurs twice; `what` is the kind of names."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; rename one")
 
     def problems(self, data: Mapping[str, Any]) -> tuple[Path, ...]:
-        """Return the folders of the listed problems and suites; an entry is a bundled name or a path."""
+        """Return the folders of the listed problems and of the problems in the listed suites."""
         value = data.get("problems")
         if not (isinstance(value, list) and value and all(isinstance(entry, str) for entry in value)):
             self.add(f"problems: expected a list of problems and suites, found {value!r:.80}")
@@ -161,7 +161,7 @@ class PartReader:
         return tuple(folders.values())
 
     def settings(self, value: object, where: str) -> Mapping[str, object]:
-        """Return the settings by section, after checking every key."""
+        """Return `value`, which has settings by section; an invalid key is an error."""
         if not isinstance(value, Mapping):
             self.add(f"expected sections with keys, found {value!r:.80}", where)
             return {}

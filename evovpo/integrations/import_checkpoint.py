@@ -59,9 +59,9 @@ class ImportResult:
     parents_gone: int = 0
     """Number of programs whose parent is not in the checkpoint."""
     prompts: int = 0
-    """Number of programs with a stored prompt."""
+    """Number of programs for which the checkpoint has the prompt."""
     faults: tuple[str, ...] = ()
-    """Skipped files, with reasons."""
+    """Files of the checkpoint that were skipped, with reasons."""
 
 
 _Answer = tuple[Program, str, Evaluation]
@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store an OpenEvolve checkpoint as a run, if it is new. `named` may contain the problem of the run."""
+    """Store an OpenEvolve checkpoint as a run, unless it is stored. `named` may contain the run's problem."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -133,7 +133,7 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of one checkpoint to prompts and tells, and records their numbers in `found`."""
+    """Converts the programs of a checkpoint to prompts and `Tell`s; `found` gets the counts."""
 
     checkpoint: Checkpoint
     problem: Problem

@@ -24,7 +24,7 @@ class SeedReport:
     """Evaluation of one starting program."""
 
     name: str
-    """File name, for example `seed.py`."""
+    """File name, for example `seed.py`, or `the initial program` of an OpenEvolve project."""
     evaluation: Evaluation
     heldout_passed: int = 0
 

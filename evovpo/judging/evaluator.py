@@ -42,7 +42,7 @@ class Judge(Protocol):
         """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row whether the output of `program` is right; for reports only."""
+        """Return whether the output of `program` is right, for each held-out row; for reports only."""
 
 
 class Scorer(NamedTuple):
@@ -64,7 +64,7 @@ class Scorer(NamedTuple):
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return the unchecked rewards and the text of `score` for a result. Raises `ProblemError`."""
+        """Return rewards (unchecked) and text of `score` for a result. Raises `ProblemError` if it fails."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -167,9 +167,9 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row or, with a scorer, for each objective whether `program` is right.
+        """Return whether `program` is right, for each held-out row or, with a scorer, for each objective.
 
-        For reports only. All are False if the program fails. Raises `SandboxError` if the sandbox fails.
+        For reports only. All are False if `program` fails. Raises `SandboxError` if the sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:
@@ -282,7 +282,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return the rewards in the order of `objectives`. Raises a `ProblemError` that lists all errors."""
+    """Return a scorer's result as one reward per objective. Raises a `ProblemError` listing all errors."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"

@@ -25,7 +25,7 @@ class ModelJudge:
 
     As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), each score's weighted mean over models, times the
     setting `weight`, becomes a metric `llm_NAME`; `llm_average` is their mean. `combined_score` becomes 0.7
-    of its value plus 0.3 of the mean without `weight`. Models without a JSON object are skipped and logged.
+    times itself plus 0.3 times the mean before `weight`. A model without a JSON answer is skipped and logged.
     """
 
     judge: Judge

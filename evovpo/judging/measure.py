@@ -89,7 +89,7 @@ class Measure:
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the expected best scalar value (`values_C_m`) among k answers."""
+        """Return the expected best scalar value (`values_C_m`) among k answers, for each k."""
         return best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
@@ -97,7 +97,7 @@ class Measure:
         return pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
-        """Return the probability that at least one of k answers is right on held-out rows too, for each k."""
+        """Return `pass_at_k` for answers that are right on held-out rows too; None without held-out rows."""
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
@@ -106,7 +106,7 @@ class Measure:
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return for each k the VPO objective E_w max w·r of k answers; E_w is the mean over K weightings."""
+        """Return the VPO objective E_w max w·r of k answers, per k; E_w is the mean over K weightings."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:
@@ -115,11 +115,11 @@ class Measure:
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the probability that a join of two of k answers is right on all rows."""
+        """Return the probability that one or two of k answers together are right on all rows, for each k."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return the statistics by k that are stored in study rows."""
+        """Return four statistics for each k, under the names by which the rows of a study store them."""
         return {
             "best_at_k": self.best_at_k(ks),
             "pass_at_k": self.pass_at_k(ks),
@@ -128,7 +128,7 @@ class Measure:
         }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
-        """Return for each k the joint coverage of k answers: the mean over components of the best reward."""
+        """Return the joint coverage of k answers (mean over components of the best reward), for each k."""
         return self._over(ks, self.rewards_C_m_D)
 
     @property

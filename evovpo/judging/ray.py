@@ -30,11 +30,11 @@ _OBJECT_STORE_BYTES = 100 << 20
 
 
 class RayJob(NamedTuple):
-    """Problem and configuration of an evaluation."""
+    """What evaluations on Ray need: the problem and the configuration."""
 
     problem: Problem
     config: Config
-    """Only settings that evaluations depend on; the others are defaults, so that runs share evaluators."""
+    """All settings that evaluations do not need have their defaults, so that runs can share an evaluator."""
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
@@ -85,7 +85,7 @@ class RayJudge:
             )
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row whether the output of `program` is right. Raises `SandboxError`."""
+        """Return the value of `Evaluator.evaluate_heldout`. Raises `SandboxError` also if Ray fails."""
         try:
             return tuple(self._result("evaluate_heldout", program))
         except RayError as error:
@@ -103,7 +103,7 @@ class RayJudge:
 
 
 def options(sandbox: SandboxConfig) -> dict[str, Any]:
-    """Return the resources of a task as Ray options; by default one core."""
+    """Return Ray options that reserve the configured `resources` for each task; by default one core."""
     taken: dict[str, Any] = dict(sandbox.resources)
     own: dict[str, Any] = {name: taken.pop(name) for name in ("num_cpus", "num_gpus") if name in taken}
     if "memory" in taken:
@@ -120,7 +120,7 @@ def first_line(error: BaseException) -> str:
 def connected(executor: str) -> Iterator[None]:
     """Connect to the cluster that `executor` names, unless this process is already connected.
 
-    If this call starts a cluster, RAY_ADDRESS is its address during the block. Raises `SandboxError`.
+    A cluster that this call starts is named by RAY_ADDRESS in the block. Raises `SandboxError` on failure.
     """
     if ray.is_initialized():
         yield

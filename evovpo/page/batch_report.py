@@ -1,4 +1,4 @@
-"""The report of a batch: a terminal table, JSON, a browser page with charts and heat maps, and files."""
+"""The report of a batch of runs: as a terminal table, JSON, a page with charts and heat maps, and files."""
 
 import contextlib
 import csv
@@ -58,13 +58,13 @@ _MAPS = (
 
 
 def batch_report(name: str, store_url: str | None, limit: int | None = None) -> Record:
-    """Return the report of a batch file or a suite."""
+    """Return the page's report of the batch file or suite `name`, for its first `limit` problems if given."""
     with Store.open(store_url, create=False) as store:
         return batch_record(read_results(read_batch(name, limit), store), store)
 
 
 def batch_record(results: Results, store: Store | None = None) -> Record:
-    """Return a batch's report as a record for the page, with heat maps if a store is given."""
+    """Return the report of a batch as JSON for the page; it has heat maps if `store` is given."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
     curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
@@ -84,9 +84,9 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 
 
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
-    """Write `report.html`, `results.json` and `cells.csv`; return the page's path and the other paths.
+    """Write `report.html`, `results.json` and `cells.csv` to `folder`; return the first path and the others.
 
-    Raises `ConfigError` if the store has no run of the batch, or fewer runs than the existing report.
+    Raises `ConfigError` if the store has no run of the batch, or fewer runs than a report in `folder`.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -108,7 +108,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
 
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield a row with the column names, then a row for each arm."""
+    """Yield the rows of a table of arms: first the column names, then the figures of each arm."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
     reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
     yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
@@ -128,7 +128,7 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def arms_table(results: Results) -> Table:
-    """Return a table for the terminal with a row for each arm."""
+    """Return a table for the terminal with a row for each arm (proposer, strategy and budget)."""
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     shown = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
@@ -140,7 +140,7 @@ def arms_table(results: Results) -> Table:
 
 
 def results_json(results: Results) -> dict[str, Json]:
-    """Return statistics and verdict as JSON. An interval has the keys `value`, `low`, `high` and `n`."""
+    """Return a batch's statistics and verdict as JSON; an interval has `value`, `low`, `high` and `n`."""
     return {
         "batch": results.batch.name,
         "cells": len(results.cells),
@@ -181,12 +181,12 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_share(evaluations: float) -> Figure:
-    """Return a `Figure`: the share of problems solved within a number of evaluations."""
+    """Return a `Figure` (statistic): the share of problems solved within `evaluations` evaluations."""
     return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 
 def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
-    """Return an arm's curve: number of evaluations -> value and interval of the figure `within` returns."""
+    """Return an arm's curve: number of evaluations n -> mean and interval of the statistic `within(n)`."""
     budget = arm.arm.evaluations
     points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
     return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
@@ -246,7 +246,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return a heat map of a problem's best distinct reward vectors, or None if it has no vectors."""
+    """Return a heat map of a problem's best different reward vectors, or None if no program was judged."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

@@ -1,4 +1,4 @@
-"""Exports a run or a report as one HTML file, which contains the page and the API answers that it shows."""
+"""Exports a run or a report as one HTML file: the page, and the answers of the read API that it shows."""
 
 import base64
 import gzip
@@ -14,7 +14,7 @@ from evovpo.page.read_api import MOST_ROWS, Record
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
-"""Maximum bytes of packed API answers in a file; details of further programs are left out."""
+"""Maximum bytes of packed API answers in a file. Programs beyond this are listed without details."""
 _PROGRAMS_A_PART = 50
 
 
@@ -42,12 +42,12 @@ def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
 
 
 def packed(answers: dict[str, Record]) -> str:
-    """Return API answers (path -> answer) packed into a text for `document`."""
+    """Return API answers (path -> answer) as compressed text, in the form that `document` needs."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page with the packed answers as one HTML document. `home` names the view to open first."""
+    """Return the page with the packed answers `parts` as one HTML document that opens at view `home`."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

@@ -22,7 +22,7 @@ _RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
-    """Statistics of a run after one tell."""
+    """Statistics of a run after one of its tells."""
 
     evaluations: int
     tokens: int
@@ -30,7 +30,7 @@ class Point(NamedTuple):
     """Total seconds of sampling and of the sandbox."""
     best: float
     mean: float | None
-    """Mean reward of the latest judged programs."""
+    """Mean reward of the latest judged programs, up to 100; None before the first."""
     score: float | None
 
 
@@ -38,7 +38,7 @@ _BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
 class ProgramLine(NamedTuple):
-    """A program of a run, with the data of its first proposal."""
+    """A program of a run, with the data of its first proposal in that run."""
 
     program_id: str
     evaluation_id: str
@@ -54,7 +54,7 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """The evaluator's `combined_score`, or the mean of its metrics if it returns none."""
+    """The evaluator's `combined_score`, or the mean used in its place; None if there is no score."""
 
 
 class Milestone(NamedTuple):
@@ -69,7 +69,7 @@ class Milestone(NamedTuple):
 
 @dataclass
 class IslandFigures:
-    """Statistics of one island."""
+    """Statistics of one island, a part of the population of programs."""
 
     proposed: int = 0
     judged: int = 0
@@ -116,16 +116,16 @@ class RunFigures:
 
     @property
     def now(self) -> Point:
-        """The statistics after the latest tell."""
+        """The last of `points`; before the first tell, a point of zeros."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
     def is_whole(self) -> bool:
-        """True if all tells found in the last update are counted."""
+        """True if every tell that the last update found in the store is counted."""
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Read new tells, and stop soon after `until` (`time.monotonic`). The next call reads the rest."""
+        """Count the new tells, but stop soon after time `until` (`time.monotonic`). The next call goes on."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)

@@ -44,10 +44,10 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 MOST_CONNECTIONS = 60
 PATIENCE_SECONDS = 10.0
-"""Time limit for sending a request, and time limit for reading an answer, in seconds."""
+"""Seconds that a client may take to send a request, and again to read the answer."""
 
 Allowed = range | Sequence[str] | None
-"""Valid numbers or words of a parameter; None for any text."""
+"""Valid numbers or words of a query parameter; None if any text is valid."""
 _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
 
 
@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection that closes if its client times out. Above `MOST_CONNECTIONS`, the slowest is closed."""
+    """A connection with a timeout. At `MOST_CONNECTIONS`, a new one closes the longest waiting one."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -113,7 +113,7 @@ class _TimedConnection(H11Protocol):
 
 
 def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
-    """Return the web application for a store and, if given, for the report of a batch or study.
+    """Return the web application for a store and, if given, for the report of a batch.
 
     With a token, every request must carry it: as a bearer token, or in the cookie that `?token=` sets.
     Without a token, only requests addressed to localhost are answered, which prevents DNS rebinding.
@@ -156,7 +156,7 @@ def _refusal(token: str | None, request: Request) -> Response | None:
 
 
 def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
-    """Serve an application until Ctrl-C, and pass its address to `on_ready`. Port 0 chooses a free port."""
+    """Serve `app` until Ctrl-C; call `on_ready` with the page's address first. Port 0 chooses a free port."""
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
         listener = socket.create_server((host, port), family=family)
@@ -205,7 +205,7 @@ _STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
-    """Return a record as ASCII JSON, which can represent lone surrogates."""
+    """Return a response with `record` as ASCII JSON, in which lone surrogates can be written too."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 

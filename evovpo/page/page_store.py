@@ -1,4 +1,4 @@
-"""The page's store. It is opened at the first request, and again after a failure or if its file changes."""
+"""The store of the page, opened at the first request, and again after a failure or if its file changed."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ class Source:
     """A store with cached statistics of its runs. It is thread-safe; call `close` at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
-        """Parse the URL without opening the store. Raises `StoreError` if it is no database URL."""
+        """Parse the URL without opening the store. Raises `StoreError` if `url` is no database URL."""
         parsed = parse_url(url)
         patience = {**_TIMEOUTS.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return a run's statistics after reading new tells until time `until` (default: `deadline()`)."""
+        """Return a run's statistics, after counting new tells until time `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -66,7 +66,7 @@ class Source:
         return figures
 
     def deadline(self) -> float:
-        """Return the time until which a request that begins now may read tells."""
+        """Return the time (`time.monotonic`) until which a request that begins now may read tells."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:

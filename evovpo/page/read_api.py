@@ -51,7 +51,7 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
 def runs_record(
     source: Source, offset: int = 0, limit: int = 100, problem: str = "", status: str = ""
 ) -> Record:
-    """Return runs with their statistics, newest first; `more` is True if further runs follow."""
+    """Return runs with their statistics, newest first; the field `more` is true if further runs follow."""
     heads, until = source.store().run_heads(offset, limit + 1, problem, status), source.deadline()
     return {
         "offset": offset,
@@ -61,7 +61,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return a run's entry in `runs_record`, with its curves, components, islands, failures and settings."""
+    """Return all that `runs_record` says of a run, and the run's curve, components, islands and settings."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -124,7 +124,7 @@ def programs_record(
 def answers_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, parse_status: str | None = None
 ) -> Record:
-    """Return the model's answers in a run, in order; `more` is True if further answers follow."""
+    """Return the model's answers in a run, in order; the field `more` is true if further answers follow."""
     head_of(source, run_id)
     found = source.store().answers(run_id, offset, limit + 1, parse_status, _VALUE_CHARACTERS)
     return {
@@ -138,7 +138,7 @@ def answers_record(
 
 
 def lineage_record(source: Source, run_id: str, program: str | None = None) -> Record:
-    """Return a program of a run (by default the best) and all its ancestors, nearest first."""
+    """Return a program of a run (default: the best) and its ancestors, nearest first; at most 200 in all."""
     head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
     if program and not store.beginnings([program], 1):
@@ -191,7 +191,7 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
 
 
 def policies_record(source: Source) -> Record:
-    """Return the policy versions, their events, and the latest trainings."""
+    """Return all policy versions, the events of their lives, and the latest 20 trainings."""
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {
@@ -208,7 +208,7 @@ def cut(text: str, most: int = MOST_CHARACTERS) -> Record:
 
 
 def head_of(source: Source, run_id: str) -> RunHead:
-    """Return the `RunHead` of a run. Raises `NotStoredError` for an unknown id."""
+    """Return the `RunHead` (short form) of a run. Raises `NotStoredError` for an unknown id."""
     head = source.store().run_head(run_id)
     if head is None:
         raise NotStoredError(f"no run {run_id} is stored; /api/runs lists those that are")
@@ -280,12 +280,12 @@ def _config(config_json: str) -> Config | None:
 
 
 def _counts(counts: Mapping[Any, int]) -> list[Record]:
-    """Return at most 50 counts, highest first. Names from the store become JSON values, never keys."""
+    """Return the 50 highest counts with their names. Names from the store are never JSON keys."""
     return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
-    """Return about `_MOST_STEPS` of the rows, including the first, the last and rows at indices `kept`."""
+    """Return `rows` thinned to about `_MOST_STEPS`; the first, the last and those at indices `kept` stay."""
     count = len(rows)
     shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
     return [rows[number] for number in sorted(shown) if number >= 0]

@@ -13,7 +13,7 @@ _REST = 50
 
 
 class LiveReport:
-    """A report that is updated while the page is open."""
+    """A report that `make` computes again from time to time while the page is open."""
 
     def __init__(self, make: Callable[[], Record]) -> None:
         self._make = make
@@ -23,7 +23,7 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the latest report, updated if it is time. Raises `StoreError` if an update fails."""
+        """Return the report, computed again if `rests_until` is past. Raises `StoreError` if that fails."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -36,17 +36,17 @@ class LiveReport:
 
 
 def report(name: str, ended: tuple[int, int], sentences: Sequence[str], parts: Iterable[Record]) -> Record:
-    """Return a report in the format of the page."""
+    """Return a report as JSON for the page; `ended` are the number of ended runs and that of all runs."""
     return {"name": name, "ended": list(ended), "sentences": list(sentences), "parts": list(parts)}
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Record:
-    """Return a table of texts; text between ** is bold."""
+    """Return a table for a report; text in a cell between ** is bold."""
     return {"kind": "table", "title": title, "columns": columns, "rows": list(rows), "note": note}
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart. Intervals are shown as bands if there are at most `MOST_BANDS` curves."""
+    """Return a line chart for a report; `against` names the x axis. Up to `MOST_BANDS` curves have bands."""
     series = [
         {
             "name": label,

@@ -24,7 +24,7 @@ class Faults:
         self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
 
     def check_keys(self, file: str, where: str, found: Iterable[str], known: Collection[str]) -> None:
-        """Add an error for each unknown key."""
+        """Add an error for each key of `found` that is not in `known`."""
         for key in found:
             if key not in known:
                 self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))
@@ -52,7 +52,7 @@ def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
 
 
 def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
-    """Return the content of a TOML file; raises `ProblemError` if it is missing or not TOML."""
+    """Return the content of a TOML file. Raises `ProblemError` if the file is missing or is not TOML."""
     advice = "every problem folder has one, or an evaluator.py; `evovpo new` makes a skeleton"
     text = read_file(path, faults, advice)
     try:

@@ -27,7 +27,7 @@ _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
-"""Newer field of `Problem` -> default. Defaults are not hashed, so that older problems keep their version."""
+"""Newer field of `Problem` -> default. A default is not hashed, so that older problems keep their version."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 
 
@@ -35,7 +35,7 @@ def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
     For an OpenEvolve project, `path` is its folder or its evaluator file, and the initial program is
-    evaluated once in the sandbox. Raises `ProblemError`, which lists all errors, each with a fix.
+    evaluated once in the sandbox. Raises a `ProblemError` that lists all errors, each with a fix.
     """
     folder = Path(path).resolve()
     if is_project(folder):
@@ -125,9 +125,9 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the grouping that its folder has now.
+    """Return a stored problem with the grouping that the problem's folder has now.
 
-    The stored grouping stays if the folder is missing or its problem has changed. Raises `ProblemError`.
+    Return `problem` unchanged if its folder is missing or now has another version. Raises `ProblemError`.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem

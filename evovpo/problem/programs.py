@@ -30,7 +30,7 @@ def read_seeds(
 
 
 def check_scorer_source(path: Path, faults: Faults) -> None:
-    """Check, without running it, that a scorer defines the required functions."""
+    """Add an error unless a scorer defines the required functions; the scorer is parsed, not run."""
     source = read_file(path, faults)
     functions = None if source is None else _functions(source, path, faults)
     if functions is not None:

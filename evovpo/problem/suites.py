@@ -31,7 +31,7 @@ class SuiteEntry(NamedTuple):
 
 
 def bundled_root() -> Path:
-    """Return the folder of the bundled problems, which is in the package or, in a checkout, next to it."""
+    """Return the folder of the bundled problems: in the installed package or, in a checkout, next to it."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "_problems"
     return inside if any(inside.glob("*/*/problem.toml")) else package.parent / "problems"
@@ -50,10 +50,10 @@ def bundled_suites() -> dict[str, str]:
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return a problem's folder, given its path or bundled name. An existing problem folder takes precedence.
+    """Return the folder of a problem, given as a path or a bundled name; if both exist, the path counts.
 
     For an evaluator file, return the path of this file. For a table, write a problem that predicts the last
-    column, and return its folder. Raises `ProblemError`.
+    column, and return the problem's folder. Raises `ProblemError` if nothing is found.
     """
     text = str(name_or_path)
     path = Path(name_or_path)
@@ -144,7 +144,7 @@ def problem_id(path: Path) -> str:
 
 
 def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
-    """Write a starter problem to a new or empty folder and return the path. Raises `ProblemError`."""
+    """Write a starter problem to a new or empty folder; return the folder. Raises `ProblemError`."""
     path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
         check_empty(path)

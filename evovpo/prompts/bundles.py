@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return `files` (path -> text, in any order) as a bundle. Raises `BundleError`."""
+    """Return `files` (path -> text) as a bundle. Raises `BundleError` without files or for a bad path."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)
@@ -50,7 +50,7 @@ def pack(files: Mapping[str, str]) -> str:
 
 
 def unpack(source: str) -> dict[str, str]:
-    """Return the files of a bundle: `unpack(pack(files)) == files` for any text. Raises `BundleError`."""
+    """Return the files (path -> text) of a bundle; undoes `pack`. Raises `BundleError` for any other text."""
     before, *rest = _HEADER_LINE.split(source)
     if before:
         line = before[: before.find("\n") + 1 or None]

@@ -19,12 +19,12 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Maximum number of lines of one edit that are tried as the divider between SEARCH and REPLACE."""
+"""Maximum number of lines of one edit that are tried as the divider `=======` of SEARCH and REPLACE."""
 _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """One SEARCH/REPLACE edit, with a reading for each line that could be its divider `=======`."""
+    """One SEARCH/REPLACE edit. It has one reading (split) for each line that could be its divider."""
 
     number: int
     """Number of the edit, from 1, for error messages."""
@@ -37,7 +37,7 @@ class Edit(NamedTuple):
 class _Place(NamedTuple):
     path: str
     start: int
-    """First line, from 0."""
+    """Index of the first line to replace, from 0."""
     search: tuple[str, ...]
     replace: tuple[str, ...]
 
@@ -126,7 +126,7 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
-    """Return the indices at which `search` matches.
+    """Return the indices in `lines` at which a match of `search` begins.
 
     `exactness` 0 compares exactly, 1 ignores trailing whitespace, 2 also ignores common indentation.
     """

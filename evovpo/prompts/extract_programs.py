@@ -15,7 +15,7 @@ from evovpo.prompts.replies import Block, blocks
 from evovpo.types import Problem, Program
 
 _ALONE = ""
-"""Path of the only file of a single-file program."""
+"""Path that stands for the only file of a single-file program."""
 _CUT = "the token limit cut the reply off within its code block"
 
 
@@ -56,7 +56,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return `base` after the edits of an answer. An answer without edits is passed to `read_rewrite`."""
+    """Return `base` after the edits of an answer. Code blocks without edits are passed to `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):

@@ -24,7 +24,7 @@ _PROGRAM_CHARACTERS = 40_000
 
 
 class _InstructFormat:
-    """The base class of both formats, which differ in the requested form of answers and in its parsing."""
+    """The base class of both formats, which differ in the requested form of answers and in their parsing."""
 
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
@@ -39,7 +39,7 @@ class _InstructFormat:
         self._templates = templates or load_templates()
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return a system and a user message, filled from the templates for the request's kind.
+        """Return a system message, left out if empty, and a user message, filled for the request's kind.
 
         Without a parent, the first starting program is shown if the format needs a program to change.
         """
@@ -103,7 +103,7 @@ class _InstructFormat:
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion that answers with `programs`. If there are several, each has a delimiter."""
+        """Return a completion that answers with `programs`, each after a delimiter if there are several."""
         texts = [self._reply(problem, program, parent) for program in programs]
         several = (f"{delimiter(number)}\n{text}" for number, text in enumerate(texts, start=1))
         return texts[0] if len(texts) == 1 else "\n".join(several)
@@ -156,7 +156,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """The format for whole programs in code blocks. For a program folder, only changed files are needed."""
+    """The format that asks for a whole program in a code block; of a folder, for the changed files only."""
 
     _form = "rewrite"
 
@@ -171,7 +171,7 @@ class RewriteFormat(_InstructFormat):
 
 
 class DiffFormat(_InstructFormat):
-    """A format for edits of the parent; without a parent, the first starting program is edited."""
+    """The format that asks for edits of the parent or, without a parent, of the first starting program."""
 
     _form = "diff"
 

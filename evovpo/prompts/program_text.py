@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
-    """Return a text with the rewards or the score, the metrics and, after a failure, the status."""
+    """Return the results of an evaluation as text: status of a failure, rewards or score, and metrics."""
     parts: list[str] = []
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")

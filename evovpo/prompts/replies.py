@@ -50,7 +50,7 @@ def without_reasoning(text: str) -> str:
 
 
 def idea_of(text: str) -> str:
-    """Return the text of an answer before its first code block or edit, as one short line; may be empty."""
+    """Return an answer's idea, the text before its first code block or edit, as a short line, or no text."""
     found = _PROGRAM_START.search(without_reasoning(text))
     if found is None:
         return ""

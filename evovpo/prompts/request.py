@@ -1,4 +1,4 @@
-"""The content of a prompt, the parsed answer, and the protocol of prompt formats.
+"""Types: the content of a prompt, a parsed answer, and the protocol of prompt formats.
 
 Held-out rows are not part of a request, so only training rows can appear in prompts.
 """
@@ -46,7 +46,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PromptRequest:
-    """The content of a prompt."""
+    """The content of a prompt; `rows` are indices of the training rows to show."""
 
     answers: int
     """Number of answers requested in one completion (M)."""
@@ -92,12 +92,12 @@ class PromptFormat(Protocol):
         """True if a prompt can show the program in this role; if false, the search never shows it."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion that `answers` parses as `programs`. It is used for training."""
+        """Return a completion, for training a model, that the method `answers` parses as `programs`."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return exactly `answers` answers; missing answers are empty. Edits apply to `parent`."""
+        """Return the `answers` answers of a completion; missing ones are empty. Edits apply to `parent`."""
 
 
 def choose_rows(

@@ -55,7 +55,7 @@ class Templates:
 def load_templates(folder: str | None = None) -> Templates:
     """Return the packaged templates. Templates of the same names in `folder`, if given, override them.
 
-    Raises `ConfigError` that lists all errors: a missing folder, unknown file names, unknown placeholders.
+    Raises one `ConfigError` for all errors: a missing folder, unknown file names, unknown placeholders.
     """
     texts = dict(_packaged())
     if not folder:

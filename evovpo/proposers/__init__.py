@@ -60,7 +60,7 @@ def rollout_id(prompt_id: str, index: int) -> str:
 
 
 def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> Rollout:
-    """Return a reply without token ids and log-probabilities; it cannot be used for training."""
+    """Return `text` as a rollout without token ids and log-probabilities, which training would need."""
     return Rollout(
         id=rollout_id(prompt.id, index),
         prompt_id=prompt.id,
@@ -77,7 +77,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` unless the prompt is for a model and `indices` are distinct reply indices."""
+    """Raise `SearchError` unless a model answers the prompt and `indices` are distinct indices of replies."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(

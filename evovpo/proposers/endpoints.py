@@ -25,7 +25,7 @@ PLAIN_SOFTMAX: dict[str, float] = {
     "frequency_penalty": 0.0,
     "repetition_penalty": 1.0,
 }
-"""Sampling fields of every request. vLLM takes missing fields from the model's generation_config.json."""
+"""Sampling fields of every request: vLLM would take missing ones from generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
 """Fields that OpenAI's own API lacks; if a server refuses one of them, all are left out."""
@@ -71,7 +71,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The contents of a request."""
+    """The content of a request for `n` replies to one prompt."""
 
     endpoint: str
     messages: tuple[Message, ...]
@@ -83,7 +83,7 @@ class Form:
 
 
 class ServerReply(NamedTuple):
-    """One valid choice in a server's answer; its fields are also fields of `Rollout`."""
+    """One reply (valid choice) in a server's answer. All fields are also fields of `Rollout`."""
 
     text: str
     finish_reason: str
@@ -120,7 +120,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
 
 
 def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:
-    """Return `shape` corrected after a refusal of `body`, or None if `message` names no known field."""
+    """Return `shape` corrected after a server refused `body` with `message`; None if no cause is found."""
     names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
     is_refused = re.search(r"support|instead|unrecognized|unknown", message)
@@ -190,7 +190,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
 
 
 def first_place(data: object, endpoint: str) -> dict[str, float]:
-    """Return the likeliest first tokens and their log-probabilities; empty if the server sent none."""
+    """Return {token: log-probability} of the likeliest first tokens of a reply; empty if none were sent."""
     try:
         found: Any = _choices(data)[0]["logprobs"]
         if endpoint == CHAT:

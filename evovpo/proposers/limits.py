@@ -102,7 +102,7 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
-        """Wait until a request may start. Raises `BudgetError` if a prompt's first request is over budget."""
+        """Wait for a free slot. Raises `BudgetError` if no budget is left before a prompt's first request."""
         async with self._slots:
             if not ticket.is_admitted:
                 self.budget.check(ticket.prompt.run_id)
@@ -117,7 +117,7 @@ class RefusedError(ServerError):
         super().__init__(str(error))
         self.reason = reason
         self.error = error
-        """Error to raise if the server has not answered any request."""
+        """Error to raise instead if the server has not answered any request before."""
 
 
 class Refusals:
@@ -131,7 +131,7 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused prompt. Raises `ServerError` or `refused.error` after many consecutive refusals."""
+        """Count a refused prompt. If there are too many in a row, raises `ServerError` or `refused.error`."""
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
             raise refused.error from refused

@@ -54,7 +54,7 @@ class LocalPolicy:
     """Ids of the tokens that end a reply, from generation_config.json and the tokenizer."""
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
-        """Return the sampler's request for replies `indices`. Raises the errors of `check_request`."""
+        """Return the request to the sampler for replies `indices`. Raises the errors of `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
@@ -94,7 +94,7 @@ class LoadedModel(NamedTuple):
 
 
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
-    """Load the policy in the folder `version.path`. Raises `PolicyError` if this fails."""
+    """Return the policy in the folder `version.path`, loaded. Raises `PolicyError` if loading fails."""
     model, tokenizer, end_ids = load_model(version, is_sampled_here=True)
     return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
 
@@ -196,7 +196,7 @@ def no_progress_bar() -> Iterator[None]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `PolicyError` if a folder lacks configuration, weights or tokenizer, or has its own code."""
+    """Raise `PolicyError` if a folder lacks configuration, weights or tokenizer, or names code of its own."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "

@@ -41,7 +41,7 @@ class OpenAIProposer:
 
     A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
     for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` gets the
-    `Call` of every request. `spent_before` returns a run's stored spending. `said` holds logged warnings.
+    `Call` of every request. `spent_before` returns a run's stored spending. `said`: warnings not to repeat.
     """
 
     def __init__(
@@ -235,7 +235,7 @@ class OpenAIProposer:
 
 
 def pick_weighted(models: Sequence[ModelConfig], seed: int) -> ModelConfig:
-    """Draw a model with probability proportional to its weight; the same seed draws the same model."""
+    """Return a model drawn with probability proportional to its weight; `seed` determines the draw."""
     return random.Random(f"model {seed}").choices(models, [model.weight for model in models])[0]
 
 

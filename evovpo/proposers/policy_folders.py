@@ -33,7 +33,7 @@ class WarmUp(NamedTuple):
     """Natural-log probabilities of `next_ids` at temperature 1 (N)."""
 
     def difference(self, logprobs: Sequence[float]) -> float:
-        """Return the largest absolute difference to `logprobs` in nats; infinite if any is not finite."""
+        """Return the largest absolute gap to `logprobs` in nats; infinite if any is missing or not finite."""
         if len(logprobs) != len(self.logprobs) or not all(map(math.isfinite, logprobs)):
             return math.inf
         return max(abs(a - b) for a, b in zip(self.logprobs, logprobs, strict=True))
@@ -45,7 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return an adapter's base model as a version, or full weights unchanged. Raises `PolicyError`."""
+    """Return an adapter's base model as a version; full weights unchanged. `PolicyError` if not found."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
@@ -94,7 +94,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return the `WarmUp` in a policy folder, or None without one. Raises `PolicyError` if it is damaged."""
+    """Return a policy folder's `WarmUp`, or None without one. Raises `PolicyError` if the file is damaged."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

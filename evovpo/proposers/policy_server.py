@@ -58,7 +58,7 @@ class VLLMServer:
         self.address = self.base_url.rstrip("/").removesuffix("/v1")
 
     def load(self, version: PolicyVersion) -> None:
-        """Load an adapter unless the server has it already. Raises `PolicyError` if its folder is gone."""
+        """Load an adapter unless the server has it already. Raises `PolicyError` if the folder is gone."""
         name = served_name(version, self.model)
         path = str(Path(version.path).resolve())
         try:
@@ -125,7 +125,7 @@ class VLLMServer:
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Load a version if it is an adapter; return the server's largest difference from `warm_up` in nats.
+    """Load `version` if it is an adapter; return its largest log-probability gap from `warm_up` in nats.
 
     Raises `ServerError` if loading fails or, after unloading the adapter again, if the comparison fails.
     """

@@ -7,7 +7,7 @@ _TOKENS = 1000
 
 
 def with_price(model: ModelConfig, base_url: str) -> ModelConfig:
-    """Return the model. If it has no price, add its price in US dollars from genai-prices, if known there."""
+    """Return `model`. If it has no price, the price from genai-prices is added, if known (US dollars)."""
     if model.price is not None:
         return model
     try:

@@ -1,4 +1,4 @@
-"""Sends requests to one model on one server, with retries, adaptation to the server's API, and records.
+"""Sends requests to one model on one server: adapts them to the server's API, retries and records them.
 
 Every request is recorded as a `Call`. The openai client's own retries are off, so that the configured number
 of attempts holds. Keys are read from the environment and removed from all server output.
@@ -303,7 +303,7 @@ class Client:
             _log.warning("%s", told)
 
     def _wait(self, draw_of: str, failed: int, sent: _SentRequest) -> float:
-        """Return the seconds until the next attempt: exponential with jitter, but at least Retry-After."""
+        """Return the seconds until the next attempt: doubled each time, jittered, at least Retry-After."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after_seconds(sent.refusal)

@@ -183,7 +183,7 @@ class _Prefix(NamedTuple):
 
 
 class _Batch:
-    """The running rows with their caches, and all buffers and views that depend on the batch shape.
+    """The running rows (replies) with their caches, and buffers and views that depend on the batch shape.
 
     The B rows are sorted by prompt. Attention works on a grid of P prompts by n places; n is the largest
     number of rows of one prompt. Free places repeat a row, and their results are not read.

@@ -35,7 +35,7 @@ _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 
 
 class DoctorReport(NamedTuple):
-    """A diagnosis with its problem and run."""
+    """The diagnosis of a problem, and the run whose answers were diagnosed."""
 
     problem: Problem
     """The problem, with the grouping that its folder has now."""
@@ -46,7 +46,7 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem named `target`, or None if `target` can only be a run. Raises `ProblemError`."""
+    """Return the problem named `target`, or None if there is none. Raises `ProblemError` for a bad path."""
     try:
         folder = resolve_problem(target)
     except ProblemError:
@@ -57,7 +57,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on run `target`: an id, the start of an id, or `latest`. Raises `StoreError`."""
+    """Return the report on run `target`, named as for `find_run`. Raises `StoreError` if it is unusable."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:

@@ -98,7 +98,7 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """A progress bar for a run, updated by `started` and `told`; `totals` returns request totals."""
+    """A progress bar for a run, updated by `started` and `told`; `totals` counts a run's server requests."""
 
     unit = "evaluations"
 
@@ -113,12 +113,12 @@ class LiveProgress(WorkBar):
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Show why the search has not begun yet."""
+        """Show `reason`: what is being done before the search can begin."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
-        """Show the run, which is now stored."""
+        """Show the id, problem and seed of `run`, which is stored now and can be resumed."""
         self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
         how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")

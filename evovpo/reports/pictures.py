@@ -1,6 +1,6 @@
 """Draws results: statistics against budgets, arms against a reference arm, and training curves.
 
-The colours are from Okabe and Ito (2008). Raises `ConfigError` if a picture cannot be written.
+The colours are from Okabe and Ito (2008). If a picture cannot be written, functions raise `ConfigError`.
 """
 
 import math
@@ -54,7 +54,7 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write a picture with one panel per arm: its difference from the reference arm against k.
+    """Write a picture with one panel per arm: the arm's statistic minus the reference arm's, against k.
 
     Bands are paired 95 % intervals. A filled mark means that the interval excludes zero. Grey lines are the
     other arms.
@@ -90,7 +90,7 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write a picture of training statistics against steps. Raises `ConfigError` if there are no values."""
+    """Write a picture with a panel per training statistic, against steps. Without values: `ConfigError`."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -124,7 +124,7 @@ def write_budgets(
 ) -> None:
     """Write a picture with one panel per statistic, drawn against log-scaled budgets (`ks` of the curves).
 
-    Panels of up to `MOST_BANDS` curves have interval bands; with `is_cost`, log-scaled values and no bands.
+    Panels of up to `MOST_BANDS` curves have interval bands. With `is_cost`: no bands, but log-scaled values.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -218,7 +218,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure in 128 colours. Raises `ConfigError`, with `instead` as its advice."""
+    """Write a matplotlib figure in 128 colours. If that fails, a `ConfigError` advises to give `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:
@@ -226,6 +226,6 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
 
 def few_colours(picture: BytesIO) -> Image.Image:
-    """Return a picture in 128 colours, which takes a quarter of the bytes without visible loss."""
+    """Return a picture reduced to 128 colours: a quarter of the bytes, without visible loss."""
     whole = Image.open(picture).convert("RGB")
     return whole.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)

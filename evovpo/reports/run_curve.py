@@ -12,7 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return a text plot of the best mean reward: `height` + 2 lines of about `width` characters."""
+    """Return a plot of the best mean reward: `height` + 2 lines of about `width` characters, or no lines."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -30,9 +30,9 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write a PNG of a run's best mean reward, with its best score or its share of passed objectives.
+    """Write a PNG of a run's best mean reward, with the best score or, without scores, the objectives passed.
 
-    In by-example problems, mean reward and share are equal and drawn as one curve. Raises `ConfigError`.
+    One curve is drawn if both are equal (by-example) or a single score ranks programs. Raises `ConfigError`.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

@@ -149,7 +149,7 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
 
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
-    """Return the table of runs."""
+    """Return the table of runs that `evovpo runs` prints."""
     run, status, start = (Column(name, no_wrap=True) for name in ("run", "status", "started"))
     figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best"))
     table = plain_table(run, folded("problem"), status, *figures, start)
@@ -232,7 +232,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return the result of a check as JSON; `initial` has raw metrics or, if there are none, rewards."""
+    """Return a check as JSON; `initial` has the first program's raw metrics or, without these, rewards."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
@@ -247,7 +247,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return the text of a `metrics.toml` with bounds from the metrics of a run. Raises `ProblemError`."""
+    """Return the text of a `metrics.toml` with bounds from a run's metrics; `ProblemError` if it has none."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:

@@ -19,9 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Run a program on each argument list; return (output, None) or (None, error) for each list.
+    """Return what a program gives for each of `rows` (argument lists): (output, None) or (None, error).
 
-    Calls `on_rows` with the size of each finished batch. Splits a batch that fails. Raises `SandboxError`.
+    `on_rows` gets the size of each finished batch. Batches that fail are halved. Raises `SandboxError`.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

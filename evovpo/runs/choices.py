@@ -62,7 +62,7 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return the settings of a new run, with style `auto` replaced by a style that fits the server.
+    """Return `config`; for a server as proposer, prompt style `auto` is replaced by one that fits.
 
     The new style is the built-in model's if the server has a model of the same family and the problem fits;
     otherwise it is a style for instruction models.
@@ -164,7 +164,7 @@ def open_proposer(
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
-    """Return `judge`, extended by the models of `evaluator.judges` if any are configured."""
+    """Return `judge`; if `evaluator.judges` names models, their scores are added to its evaluations."""
     if not config.evaluator.judges:
         return judge
 

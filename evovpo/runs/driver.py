@@ -28,7 +28,7 @@ _QUIET_SECONDS = 10.0
 _ASKS_AT_ONCE = 64
 """Maximum number of prompts sent before replies that have arrived are handled."""
 _SAME_FAULTS = 20
-"""The run stops after this number of consecutive programs with the same fault: the evaluator is to blame."""
+"""The run stops after this number of consecutive programs with one fault: the evaluator is then to blame."""
 _MOST_UNREAD = 100
 """The run stops if a server gives this number of consecutive answers that contain no program."""
 _PATIENCE_SECONDS = 0.05
@@ -36,7 +36,7 @@ _PATIENCE_SECONDS = 0.05
 
 
 class Progress(NamedTuple):
-    """The progress of a run, reported after each judged reply and at times while the run waits."""
+    """The progress of a run, reported after each judged reply and occasionally while the run waits."""
 
     search: SearchState
     executed: int
@@ -78,10 +78,10 @@ class Driver:
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Requests of `_waiting` that have finished."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a request or judgement ends. Waiting for it costs the same for any number of requests."""
+    """An event for the end of any request or judgement: one to wait for, however many requests there are."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """The faults of the latest consecutive programs with the same fault."""
+    """The fault that the latest programs share, once for each of these programs."""
     _unread: int = 0
     """Number of consecutive answers without a program, up to the latest answer."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
@@ -97,7 +97,7 @@ class Driver:
         return self._groups.executed
 
     async def run(self) -> RunStatus:
-        """Search until solved, stopped or out of budget; return the final status.
+        """Search until the run is solved, stopped or out of budget; return its final status.
 
         After a `BudgetError` of the proposer, the run ends once all open replies are judged. A cancelled call
         leaves open prompts in the store for a later process. Raises `SandboxError` if no starting program

@@ -30,7 +30,7 @@ from evovpo.types import (
 )
 
 _READ = attrgetter("text", "program", "token_span", "parse_status", "reason")
-"""The fields of a candidate that are parsed from its completion."""
+"""Returns those fields of a candidate that are parsed from its completion."""
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
 
@@ -56,8 +56,7 @@ def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
 
 
 def search_seed(problem: Problem, seed: int) -> int:
-    """Return the seed of a search, which depends on run seed and problem, so that searches are
-    independent."""
+    """Return the seed of a search, derived from run seed and problem so that searches are independent."""
     return int(content_id(problem.id, str(seed)), 16)
 
 
@@ -120,9 +119,9 @@ def replay(
     reads_again: bool = False,
     older_asks: int = 0,
 ) -> int:
-    """Apply stored prompts, replies and later `parts` to a search; return the number of prompts and replies.
+    """Apply the stored prompts and replies of a run to a new search; return their number.
 
-    Each part changes settings. Every prompt is recomputed and must equal the stored prompt, except the first
+    `parts` change the settings. Each prompt is recomputed and must equal the stored prompt, except the first
     `older_asks`, which an earlier version made. With `reads_again`, every completion is parsed again and must
     give the stored candidates. Raises `ReplayError` at the first difference or if a reply does not fit.
     """

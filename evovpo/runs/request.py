@@ -104,7 +104,7 @@ FIXED = {
     **{kind.section(): tuple(kind.model_fields) for kind in (EvaluatorConfig, RunConfig, StoreConfig)},
     "search": ("strategy", "islands", "elites", "attempts", "ways"),
 }
-"""Settings that cannot change within a run."""
+"""Names of the settings, by section, that cannot change within a run."""
 ORIGINALS = 8
 """Maximum number of programs taken over from another run, no two with the same rewards and score."""
 
@@ -117,9 +117,9 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Change settings of a search (`changes` by `section.key`); return all settings and the part to store.
+    """Apply `changes` (by `section.key`) to a search; return all its settings and a `RunPart` to store.
 
-    The part is None if the search is still over under the new settings. Raises `ConfigError` for a setting
+    The part is None if the search is over even with the changes. Raises `ConfigError` for a setting
     that cannot change within a run, or if the budget is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")

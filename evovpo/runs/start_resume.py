@@ -79,10 +79,10 @@ def resume(
 
     Problem and settings come from the store; the search is rebuilt from the stored rows. `allow` grants the
     permissions that a run of another user asks for (docs/security.md). `executor` replaces
-    `sandbox.executor`. `changes` (settings by `section.key`) begin a new part; without changes, a finished
-    run stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a permission
-    that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError` if another
-    process on this machine searches the run.
+    `sandbox.executor`. `changes` (settings by `section.key`) begin a new part of the run; without any, a
+    finished run stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a
+    permission that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError`
+    if another process on this machine is already working on the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store)
@@ -139,7 +139,7 @@ def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManag
 
 
 def _checked(problem: Problem, config: Config) -> Problem:
-    """Return the problem, reloaded if it has a scorer. Raises `ProblemError` if its folder changed."""
+    """Return the problem, loaded again if it has a scorer. Raises `ProblemError` if the problem changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None:
@@ -215,7 +215,7 @@ async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Lock a run, so that no other process on this machine searches it; `store` is the store's name.
+    """Lock a run of the store named `store`, so that no other process on this machine can work on it.
 
     Raises `RunHeldError` if another process of this user has the lock.
     """

@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
 
 
 class RowResult(NamedTuple):
-    """Result of a program on one example or objective."""
+    """Result of a program on one training row or held-out row."""
 
     inputs: tuple[Json, ...]
     output: Json
@@ -128,7 +128,7 @@ class RunView:
     evaluation: Evaluation | None
     heldout: tuple[RowResult, ...]
     scores: tuple[Scored, ...] = ()
-    """Raw metrics of all programs, in order; empty if the evaluator returns no metrics."""
+    """Programs with their raw metrics, in order; empty if the evaluator returns no metrics."""
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
@@ -164,7 +164,7 @@ class RunView:
 def find_run(store: Store, name: str) -> str:
     """Return the id of the run `name`: `latest`, a run id, or the beginning of a run id or problem id.
 
-    A run id prefix must be unique; a problem id gives the run started last. Raises `StoreError` if none fits.
+    A beginning of a run id must be unique; a problem id means its latest run. `StoreError` if none fits.
     """
     if name == "latest":
         newest = store.newest_run()
@@ -192,7 +192,7 @@ def read_run(store: Store, run_id: str) -> RunView:
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
     """Return the problem and settings with which the programs of a stored run may run in the sandbox.
 
-    If this user did not start the run, the settings are the defaults, and limits are at most the defaults.
+    Unless this user started or resumed the run, settings are the defaults, and limits at most the defaults.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -203,7 +203,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return the raw metrics of all programs of a run, in order; empty if `problem` has no evaluator."""
+    """Return the programs of a run that have raw metrics, in order; none if `problem` has no evaluator."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 

@@ -27,17 +27,17 @@ from evovpo.types import Limits, Status
 PROGRAM_PATHS = ("/usr", "/bin", "/sbin", "/etc/alternatives", "/etc/localtime", "/dev/random", "/dev/full")
 """Readable paths, in addition to `SYSTEM_PATHS`, that programs started by an evaluator need."""
 SYSTEM_FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/version", "/sys/devices/system/cpu")
-"""Files from which libraries choose a number of threads. The rest of `/proc` would show other processes."""
+"""Files that libraries read to choose a number of threads. The rest of `/proc` would show other processes."""
 WRITABLE_MB = 64
-"""Maximum size of the private folder, in MiB. A problem can set a smaller limit."""
+"""Maximum size of an evaluation's private folder, in MiB. A problem can have a smaller limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class WholeJob:
-    """An evaluation to run: the candidate's files, and the evaluator with its functions to call."""
+    """One evaluation by an evaluator that imports its candidate: the candidate's files and the calls."""
 
     files: Mapping[str, str]
-    """Relative path (with `/`) -> text, written into the private folder."""
+    """The candidate's files as {relative path with `/`: text}; written into the private folder."""
     entry: str
     """The file passed to the evaluator as program path; empty to pass the folder of all files."""
     evaluator: str
@@ -57,10 +57,10 @@ class WholeSandbox(Pool[EvaluatorServer]):
     A process imports the evaluator once and forks for each evaluation (`forkserver.zygote`). The working
     directory of an evaluation is a private folder with a copy of `folder`, the evaluator's folder. The
     evaluation may write there, and start threads and processes within the limits. It has no network, and
-    reads only Python, system libraries and `folder`. `openings` are further permissions. `preload` names
-    modules to import in advance for candidates that run in a separate process (`ProxySandbox`).
+    reads only Python, system libraries and `folder`, but never the paths in `hidden`. `openings` are further
+    permissions. `preload` names modules to import in advance for candidates of a `ProxySandbox`.
 
-    Raises `SandboxError` if the machine does not support the level, or if the folder is hidden.
+    Raises `SandboxError` if the machine does not support the level, or if `folder` lies in a hidden path.
     """
 
     _has_candidates = False
@@ -157,7 +157,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` if a file is outside the candidate's folder, or no entry or evaluator is found."""
+    """Raise `ConfigError` for a file outside the candidate's folder, or a missing entry or evaluator file."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:

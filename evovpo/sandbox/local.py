@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """A thread-safe pool of servers, each with one task at a time. Retries tasks after `sandbox_error`."""
+    """A thread-safe pool of servers that run one task each. A task with status `sandbox_error` is retried."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level

@@ -36,7 +36,7 @@ class Openings:
     """Resources granted to an evaluator beyond its private folder, Python and system libraries."""
 
     words: tuple[str, ...] = ()
-    """The given permissions, in order and without duplicates."""
+    """The permissions as the user wrote them, such as `env=NAME`; in order and without duplicates."""
     variables: tuple[tuple[str, str], ...] = ()
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return advice if an error text reports a missing program, file, variable or network; else ""."""
+    """Return how to get what an error text shows is missing; "" if nothing is, or if it is in `allowed`."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:

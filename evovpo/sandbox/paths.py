@@ -88,12 +88,12 @@ def _without(root: str, hidden: set[str]) -> Sequence[tuple[str, bool]]:
 
 
 COPIED_FILES, COPIED_BYTES = 200, 8 << 20
-"""Maximum numbers of files and bytes of a project that is copied for an evaluation."""
+"""Maximum numbers of files and bytes of a project that evaluations copy; larger projects are linked."""
 _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return the entries (name, source, is_link) of a copy, and true if size forces links for all entries."""
+    """Return entries (name, source, is_link) that copy `folder`, and whether its size allows only links."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

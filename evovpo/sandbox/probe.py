@@ -22,7 +22,7 @@ class Level(StrEnum):
     SECCOMP = "seccomp"
     """No writing, no network, no processes, and no opening of files, so only preloaded modules work."""
     LANDLOCK_SECCOMP = "landlock+seccomp"
-    """No writing, no network, no processes; reading only from the Python installation."""
+    """No writing, network or processes; reading only from the Python installation and system libraries."""
     BWRAP_LANDLOCK_SECCOMP = "bwrap+landlock+seccomp"
     """As `LANDLOCK_SECCOMP`, and in separate namespaces, where other files and processes do not exist."""
 
@@ -55,7 +55,7 @@ class IsolationSupport:
         return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 
     def describe(self) -> str:
-        """Return a one-line description for error messages."""
+        """Return one line for error messages that names the isolation available here."""
         return (
             f"{platform.system()} {platform.release()} on {platform.machine()}; "
             f"Landlock {f'ABI {self.landlock_abi}' if self.landlock_abi else 'not available'}; "
@@ -80,7 +80,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return `wanted` or the strongest level. Raises `SandboxError` if it is too weak or not in `offer`."""
+    """Return `wanted` or else the best level. Raises `SandboxError` if not in `offer` or below `minimum`."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

@@ -15,7 +15,7 @@ _LONGEST = 300
 
 
 class ProcessOutput(NamedTuple):
-    """The valid part of an untrusted process's output."""
+    """Parsed output of an untrusted process; `values` are fields of a `Result` or `WholeResult`."""
 
     values: dict[str, Any]
     is_done: bool = False
@@ -117,14 +117,14 @@ class _Ending:
     """Standard output and standard error, truncated."""
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
-    """CPU time of all processes of the run; for an evaluation, this includes the start of Python."""
+    """CPU time of all processes of the run. A watcher's first evaluation includes the watcher's own start."""
     isolation: str = ""
-    """The `Level` of the run."""
+    """The `Level` of the run, followed by the permissions that were opened for the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result(_Ending):
-    """Result of running a program."""
+    """Result of running a program on its cases."""
 
     outputs: list[Json]
     """One value for each case; None if there is no output."""
@@ -135,7 +135,7 @@ class Result(_Ending):
 
 @dataclass(frozen=True, slots=True)
 class WholeResult(_Ending):
-    """Result of an evaluation."""
+    """Result of an evaluation by an evaluator that imports its candidate."""
 
     metrics: tuple[tuple[str, Json], ...] = ()
     """Metrics in the evaluator's order; non-finite numbers are text. If a stage failed, only the metrics of
@@ -170,7 +170,7 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 def judge(
     report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
-    """Return the result of a run. `written` is its output, cut one byte after the limit on results."""
+    """Return the result of a candidate's run. `written` is its output, cut one byte past the result limit."""
     # A killed process may have stopped in the middle of a line.
     whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
     said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)

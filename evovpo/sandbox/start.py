@@ -41,7 +41,7 @@ def memory_files() -> Iterator[list[int]]:
 
 
 BWRAP = "/usr/bin/bwrap"
-"""Fixed path: systems that restrict user namespaces make an exception for this path only."""
+"""Path of bubblewrap; fixed, because systems that restrict user namespaces make an exception for it only."""
 
 HIDING = "EVOVPO_WITHOUT_BWRAP"
 """Environment variable that hides bubblewrap, for use in tests."""
@@ -64,7 +64,7 @@ def bwrap_command(
 
     The namespaces contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, and the paths
     `readable` and `writable`. `writable_mb` adds an empty `/tmp` and `/dev/shm` of that size. `has_network`
-    adds the machine's network. `is_user_changed`, for root only, leaves out the user namespace.
+    adds the machine's network. `is_user_changed` makes no user namespace, so that root can change user.
     `--die-with-parent` is not used because it acts when the starting *thread* ends.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
@@ -110,5 +110,5 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
 
 @functools.cache
 def can_change_user() -> bool:
-    """True if this process is root and can stay root inside namespaces; tried once per process."""
+    """Return whether this process is root and bubblewrap works without a user namespace; tried only once."""
     return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

@@ -25,13 +25,13 @@ ANSWER_SECONDS = 30.0
 """Maximum time after the wall-clock limit for the watcher to end everything and report."""
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 WORK_IN_NAMESPACES = "/tmp/evaluation"
-"""Private folder inside namespaces: a fresh file system in memory."""
+"""Private folder of an evaluation inside namespaces: a fresh file system in memory."""
 WORK_PREFIX = "evovpo-evaluation-"
 """Prefix of a private folder's name outside namespaces."""
 FIRST_PRIVATE_USER = 2_000_000_000
 """Lowest user id for evaluations that root starts. Each watcher gets a random user id from here on."""
 TASK_SLACK = 64
-"""Number of tasks that the user may start later; added because the limit counts all tasks of the user."""
+"""Allowance for tasks that the user starts later: the kernel counts all tasks of the user for the limit."""
 
 
 class Surroundings(NamedTuple):
@@ -47,7 +47,7 @@ class Surroundings(NamedTuple):
 
 
 class EvaluatorServer(Server):
-    """A watcher that starts at the first evaluation, and again when the evaluator or the limits change."""
+    """Runs evaluations in a watcher process, which is restarted when the evaluator or the limits change."""
 
     def __init__(self, surroundings: Surroundings, candidates: WorkerSettings) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class EvaluatorServer(Server):
     def evaluate(
         self, job: dict[str, Any], limits: Limits, calls: socket.socket | None
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
-        """Return report (or, if there is none, the reason as text), result and log of an evaluation.
+        """Return an evaluation's report (or a text that says why there is none), result bytes and log bytes.
 
         `calls` is a socket to a candidate's own process. Raises `SandboxError` if no watcher starts.
         """

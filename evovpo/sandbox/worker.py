@@ -200,7 +200,7 @@ class ForkServer(Server):
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
-        """Start the program `code`, which answers calls on a socket. Raises `SandboxError` if that fails."""
+        """Start the program `code`, which answers the socket `calls`. Raises `SandboxError` if this fails."""
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:

@@ -1,9 +1,9 @@
 """Joins of two programs, made without a model: a condition on the inputs chooses which program runs.
 
-Two programs that pass different rows are joined by a condition that separates the rows. The rows that a join
-passes are known without running the join. A join is proposed only if it passes more rows than each of its two
-programs. A join can memorise, because with few rows some condition always fits. Therefore joins with a single
-row on one side come late in a run, shorter joins come first on ties, and reports always show held-out rows.
+Two programs that pass different training rows are joined by a condition that separates these rows. Which rows
+a join passes is known without running it. A join is proposed only if it passes more rows than each of its two
+programs. A join can memorise, because with few rows some condition always fits. Therefore joins with one row
+on a side of the condition come late in a run, shorter joins win ties, and reports show held-out rows.
 """
 
 import heapq
@@ -18,28 +18,28 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Maximum number of programs that a new program is joined with: nearly the whole front."""
+"""Maximum number of programs with which a new program is joined: nearly all non-dominated programs."""
 _PROPOSED = 8
-"""Maximum number of joins proposed at once."""
+"""Maximum number of joins in one prompt, and of joins found at once for a new program."""
 _SHARE = 0.1
-"""Maximum share of the budget for joins."""
+"""Maximum share of the evaluation budget that joins may use."""
 _LONE_ROWS_AFTER = 0.5
-"""Share of the budget after which joins with a single row on one side may be proposed."""
+"""Joins with one row on a side of the condition wait until this share of the budget is used."""
 _WAITING = 256
-"""Maximum number of waiting joins; if there are more, the worst are forgotten."""
+"""Maximum length of each queue of waiting joins; if a queue is longer, its worst joins are forgotten."""
 
 
 class JoinLanguage(NamedTuple):
     """Functions and conditions for joining the programs of one by-example problem."""
 
     conditions: tuple[str, ...]
-    """C conditions on the inputs, as source text."""
+    """Conditions on the inputs, as source text; C is their number."""
     holds_C_N: npt.NDArray[np.float64]
     """Shape (C, N): 1 if a condition holds for a training row, else 0."""
     join: Callable[[str, str, str], Program | None]
-    """Maps (source if the condition holds, condition, source if not) to the joined program or None."""
+    """Maps (source if the condition holds, condition, source if not) to the join, or to None if too long."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
-    """Maps a source to shorter programs; in each, a part is replaced by a smaller piece of this part."""
+    """Maps a program's source to shorter programs, each with one part replaced by a piece of this part."""
 
 
 class Join(NamedTuple):

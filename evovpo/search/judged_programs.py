@@ -1,4 +1,4 @@
-"""The judged programs of a run by id, packed so that a million of them fit into memory."""
+"""A mapping for the judged programs of a run, packed so that a million programs fit into memory."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ class JudgedPrograms(Mapping[str, ShownProgram]):
     """A mapping of program ids to judged programs, in the order of `add`.
 
     Judged programs are packed as JSON without loss: a program is text, and an evaluation has JSON values.
-    They then take a third of the memory, and the garbage collector need not visit them.
+    Packed programs take a third of the memory, and the garbage collector need not visit them.
     """
 
     def __init__(self) -> None:

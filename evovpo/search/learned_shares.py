@@ -1,7 +1,7 @@
-"""Learns how often to use each way (kind of prompt) from recent gains, which measure improvement.
+"""Learns how often to use each way (kind of prompt) from the gains (improvements) of recent replies.
 
-This is adaptive operator selection by probability matching with discounting (Fialho 2010). A share is
-proportional to initial share times gain per reply. Old gains are discounted, so a failed way is tried again.
+This is adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is
+proportional to its initial share times its gain per reply. Old replies count less, so failed ways return.
 """
 
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from types import MappingProxyType
 import numpy as np
 
 _FADES = 0.99
-"""Factor by which each new reply discounts all earlier replies."""
+"""Each new reply multiplies the weight of all earlier replies, and of their gains, by this factor."""
 _AT_FIRST = 0.02
-"""Gain per reply that is assumed at first: one new best program in 50 replies."""
+"""Gain per reply that is assumed of each way at first: one new best program in 50 replies."""
 _REPLIES = 15.0
-"""Weight of the assumed gain: it counts like this number of replies."""
+"""Weight of the gain per reply assumed at first, as a number of replies."""
 _LEAST = 0.003
-"""Minimum share of a way."""
+"""Default of the minimum share of a way."""
 
 
 class Shares:
@@ -37,7 +37,7 @@ class Shares:
 
     @property
     def now(self) -> dict[str, float]:
-        """The current shares; they sum to 1."""
+        """The current share of each way, by name; the shares sum to 1."""
         total = sum(self._at_first.values())
         if not self._learns:
             return {name: share / total for name, share in self._at_first.items()}
@@ -49,12 +49,12 @@ class Shares:
         return {name: self._least[name] + rest * value for name, value in worth.items()}
 
     def choose(self, rng: np.random.Generator) -> str:
-        """Draw a way with probability equal to its share."""
+        """Return the name of a way, drawn with a probability equal to the share of this way."""
         shares = self.now
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Record the gain of a reply to a prompt made by `way`."""
+        """Record `gain`, the improvement by a reply to a prompt that `way` made; ignore an unknown way."""
         if way not in self._gains:
             return
         for name in self._gains:

@@ -39,7 +39,7 @@ def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
 
 
 class Failures:
-    """The latest failed answers per parent, and the latest failing programs per island."""
+    """The latest failed answers for each parent program, and the latest failing programs of each island."""
 
     def __init__(self, standing: Standing, islands: int) -> None:
         self._standing = standing
@@ -61,7 +61,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Remember failed answers and failing programs of a reply; `parent` is the parent's evaluation."""
+        """Remember a reply's failures; `parent` is the evaluation of the program that the reply changed."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:

@@ -1,7 +1,7 @@
 """The population of a search: the best judged programs of each island and of each MAP-Elites cell.
 
 The programs of an island have different rewards. A new program replaces a program with equal rewards, unless
-all rewards are zero; so the search drifts across plateaus. `Standing.best` chooses the final answer.
+all rewards are zero; so the search drifts across plateaus. The final answer of a run is `Standing.best`.
 """
 
 from bisect import bisect_right
@@ -19,10 +19,10 @@ from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 WEIGHT_STEP = 0.02
-"""Weight added to a component in which the best program by weighted rewards has 0; weights start at 1."""
+"""Weight added to a component in which the specialist (`Population`) has reward 0; weights start at 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Gain of a new best value in a component or a first program in a cell; a new best program has gain 1."""
+"""Gain for a new best value in one component, or the first program of a cell; a new best program has 1."""
 DRIFT_GAIN = 0.05
 """Gain of a program with the same rank as the best program: a step across a plateau."""
 
@@ -59,12 +59,12 @@ class Member:
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs sorted by mean reward, best first; ties are broken by shortness, then by age."""
+    """Return programs by mean reward, best first; on ties the shorter, then the older program comes first."""
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
 def non_dominated(rewards_N_D: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return the mask (N) of non-dominated programs; equal vectors do not dominate each other."""
+    """Return a mask (N), True for each row that no other row dominates; equal rows do not dominate."""
     at_least = (rewards_N_D[:, None, :] >= rewards_N_D[None, :, :]).all(axis=2)
     better = (rewards_N_D[:, None, :] > rewards_N_D[None, :, :]).any(axis=2)
     return np.asarray(~(at_least & better).any(axis=0))
@@ -80,10 +80,10 @@ def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
 
 
 class Grid:
-    """The axes of MAP-Elites, which assign programs to cells.
+    """The grid of MAP-Elites: each axis is a property of programs, with bins; one bin per axis is a cell.
 
     Bin edges that the problem declares are fixed. Every other axis has equal bins between its lowest and
-    highest value so far. If this range grows, `insert` returns True, and programs get new cells.
+    highest value so far. If such a range grows, the bins move, and programs must be assigned to cells anew.
     """
 
     def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
@@ -93,11 +93,11 @@ class Grid:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """The inner bin edges of every axis; empty before the first value."""
+        """The inner bin edges of every axis; without declared edges, an axis has none until values differ."""
         return tuple(map(self._edges, self._features, self._ranges))
 
     def insert(self, member: Member) -> bool:
-        """Extend the ranges by a program's values; return whether a range grew."""
+        """Extend the ranges of the axes to a program's values; return whether a range grew."""
         before = list(self._ranges)
         for axis, feature in enumerate(self._features):
             value = self._value(feature, member)
@@ -130,14 +130,14 @@ class Grid:
 
 
 class InsertionStatus(StrEnum):
-    """Whether an island kept a program, and why."""
+    """What became of a program that was offered to an island."""
 
     NEW_CELL = "new_cell"
-    """The first program of its cell."""
+    """The program is the first of its MAP-Elites cell, whether or not the island keeps it."""
     IMPROVED = "improved"
-    """No program of the island dominates the new program or has the same rewards."""
+    """Kept: no program of the island dominates the new program or has the same rewards."""
     KEPT = "kept"
-    """The program has a sufficient rank, or replaces an older program with the same rewards."""
+    """Kept: the program ranks high enough, or replaces an older program with the same rewards."""
     REJECTED = "rejected"
     """The island keeps a program with the same rewards, or is full of better programs."""
 
@@ -159,7 +159,7 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program. An island over capacity removes its worst program that is best in no component."""
+        """Offer a program. Over capacity, the worst member goes; members best in a component go last."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
         # On equal rewards a program that ran beats a failed one; else the newer wins, if a reward is not 0.
@@ -176,7 +176,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked, then oldest, member; if possible, one that is best in no component."""
+        """Return the lowest-ranked member, on ties the oldest; if possible, one that is best nowhere."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -192,12 +192,12 @@ class Island:
 
     @cached_property
     def rewards_N_D(self) -> npt.NDArray[np.float64]:
-        """The reward vectors of `members`."""
+        """The reward vectors of `members`, one row for each."""
         return np.array([member.rewards for member in self.members])
 
     @cached_property
     def front(self) -> list[Member]:
-        """The non-dominated members."""
+        """The members that no other member dominates, in order of rank."""
         if not self.members:
             return []
         mask = non_dominated(self.rewards_N_D)
@@ -219,7 +219,7 @@ class Population:
         self.leader: Member | None = None
         """The best program by rank, the newest among equals."""
         self.home = 0
-        """The island of the leader."""
+        """Index of the island to which the leader was offered; 0 for a starting program."""
         self.weights = [1.0] * len(problem.objectives)
         """Weight of each component, not normalized; `weigh` changes the weights."""
         self.specialist: Member | None = None
@@ -234,7 +234,7 @@ class Population:
 
     @property
     def elites(self) -> dict[str, Member]:
-        """The members of the fronts of all islands, by program id, oldest first."""
+        """The non-dominated members (`front`) of every island, by program id, oldest first."""
         found = {member.program_id: member for island in self.islands for member in island.front}
         return {member.program_id: member for member in sorted(found.values(), key=lambda one: one.order)}
 
@@ -260,10 +260,10 @@ class Population:
         ]
 
     def weigh(self) -> Member | None:
-        """Add weight to the components that the specialist fails, and return the new specialist.
+        """Raise the weights of components that the specialist fails; return the best program by new weights.
 
-        A failed component gains weight until it is passed, which leads out of local optima of the mean
-        reward. This is clause weighting, as in local search for satisfiability (Morris 1993).
+        This program is the new specialist. A failed component gains weight until it is passed, which leads
+        out of local optima of the mean reward. This is clause weighting for satisfiability (Morris 1993).
         """
         if self.specialist is None:
             return None
@@ -281,7 +281,7 @@ class Population:
         return sum(reward * weight for reward, weight in pairs)
 
     def _place(self, member: Member) -> bool:
-        """Offer a program to its cell; return whether the cell was empty."""
+        """Offer a program to its cell of the grid; return whether the cell was empty."""
         if self.grid.insert(member):
             self._number_anew()
         cell = self.grid.cell(member)

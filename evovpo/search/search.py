@@ -90,7 +90,7 @@ class SearchState(Standing):
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings, which must not change `runs.request.FIXED`; count `patience` from now on."""
+        """Use new settings, in which `runs.request.FIXED` must be unchanged; count `patience` anew."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
         self._formats.append((len(self.tickets), prompt_format))
@@ -126,7 +126,7 @@ class SearchState(Standing):
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a prompt with shorter variants of the solution, or None if there are none left.
+        """Return a prompt with shorter variants of the solution; None without a solution or new variants.
 
         This is for the end of a run and costs no budget. Programs that memorise rows often have parts that no
         row needs; of the programs that pass all rows, the shortest is the best.
@@ -152,11 +152,11 @@ class SearchState(Standing):
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return the random generator of the next prompt; each `stream` has a separate generator."""
+        """Return a random generator for the next prompt; each number `stream` gives a separate generator."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
-        """Apply one judged reply and return the insertions of its programs.
+        """Apply one judged reply; return what became of its new programs when offered to the islands.
 
         Replies may come in any order; a repeated reply changes nothing. Raises `SearchError`, and applies
         nothing, for an unknown prompt, a reply that does not fit the prompt, or a reward vector of the wrong

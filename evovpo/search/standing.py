@@ -22,7 +22,7 @@ class Standing:
         self.joined = 0
         """Number of joins among the proposed candidates."""
         self.best: ShownProgram | None = None
-        """The best program by `merit`, then objectives passed, then shortness; None if none is judged."""
+        """The best program by `merit`, then objectives passed, then shortness; None at first."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format
@@ -60,7 +60,7 @@ class Standing:
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count a judged reply and its candidates; call `take` afterwards for each new program."""
+        """Count a judged reply with this number of `candidates`; call `take` afterwards for new programs."""
         self.tells += 1
         self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0

@@ -1,4 +1,4 @@
-"""Strategies, which choose the content of each prompt: islands, and the baselines i.i.d. and best-of-N."""
+"""A strategy chooses the content of each prompt. There are islands, and baselines (i.i.d., best-of-N)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from evovpo.search.ways import WAYS, Plan, View, expand
 from evovpo.types import Prompt, PromptKind
 
 EXPLORE_AXES = 0.2
-"""Initial share of the way `explore`, before normalization, if the problem declares axes."""
+"""Initial share of the way `explore`, before normalization, if the problem declares MAP-Elites axes."""
 LEAST_OF_AXES = 0.25
 """Minimum share of the way `explore` if the problem declares axes, so that the cells are filled."""
 _MIGRATION = 1
@@ -23,7 +23,7 @@ _MIGRATION = 1
 
 
 class Reply(NamedTuple):
-    """The effect of a judged reply on the search."""
+    """What a strategy gets to know about a judged reply: its prompt, new programs and gain."""
 
     prompt: Prompt
     members: Sequence[Member]
@@ -33,14 +33,14 @@ class Reply(NamedTuple):
 
 
 Chance = Callable[[int], np.random.Generator]
-"""Maps the number of a random stream to a generator, for random decisions that only some prompts need."""
+"""A function from a stream number to a random generator, for decisions that only some prompts need."""
 
 
 class Strategy:
     """Chooses the content of each prompt to a model.
 
     `plan` is called once for each of these prompts, `observe` for every reply. The state of a strategy may
-    depend only on the order of these calls and on the given generators, so that replay rebuilds it.
+    depend only on the order of these calls and on the generators passed, so that a replay rebuilds it.
     """
 
     has_memory: ClassVar[bool] = True
@@ -48,7 +48,7 @@ class Strategy:
     are joined without a model."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt; `rng` is the random generator of this prompt."""
+        """Return the plan of the next prompt; `rng` is its random generator, `chance` gives separate ones."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
@@ -133,7 +133,7 @@ def first_shares(standing: Standing) -> dict[str, float]:
 
 
 def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
-    """Return the configured strategy, which reads the given state."""
+    """Return the strategy named in the settings; it reads `population`, `failures` and `standing`."""
     config = standing.config
     if config.strategy == "islands":
         return Islands(population, failures, standing)

@@ -13,7 +13,7 @@ from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 @dataclass(slots=True)
 class Ticket:
-    """A prompt with the indices of the replies passed to `tell`."""
+    """A prompt with the indices of its replies that were passed to `tell`."""
 
     prompt: Prompt
     joins: Sequence[Join]
@@ -67,7 +67,7 @@ class Tickets:
 
     def __init__(self, run_id: str) -> None:
         self.reserved = 0
-        """Number of candidates that all prompts so far request from the budget."""
+        """Number of candidates, counted against the budget, that all prompts so far request."""
         self._run_id = run_id
         self._tickets: dict[str, Ticket] = {}
 
@@ -82,7 +82,7 @@ class Tickets:
         joins: Sequence[Join] = (),
         **shown: Any,
     ) -> Prompt:
-        """Add a ticket; return its prompt with fields `shown`. `tells` is the number of earlier replies."""
+        """Return a prompt with fields `shown`, and add its ticket. `tells` counts the earlier replies."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
@@ -91,7 +91,7 @@ class Tickets:
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add a stored ticket, without its joins."""
+        """Add the ticket of a stored prompt. The `Join` records of the prompt are not restored."""
         self._tickets[prompt.id] = Ticket(prompt, ())
         self.reserved += prompt.slots
 

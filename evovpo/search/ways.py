@@ -22,9 +22,9 @@ FOCUSED = 0.25
 
 
 class Plan(NamedTuple):
-    """The content of a prompt.
+    """The planned content of a prompt.
 
-    Programs that the prompt format cannot show are left out. A prompt without a parent has kind `ROOT`.
+    The prompt leaves out programs that its format cannot show. If no parent is left, its kind is `ROOT`.
     """
 
     kind: PromptKind = PromptKind.ROOT
@@ -56,7 +56,7 @@ def expand(member: Member | None, island: int = 0) -> Plan:
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best program, the newest on ties: (1+1) hill climbing, neutral drift."""
+    """Return a plan to improve the best program (newest on ties): (1+1) hill climbing with neutral drift."""
     return _improve(view.population.leader, view.population.home)
 
 
@@ -68,8 +68,8 @@ def specialist(view: View, rng: np.random.Generator) -> Plan | None:
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
     """Return a plan to improve the best program of the least explored cell; ties go to the newest program.
 
-    Without declared axes, draw a member of the island: by lexicase if rewards have several components, else
-    by rank.
+    If the problem declares no axes, the plan is to improve a member of the island, drawn by lexicase if
+    rewards have several components, else by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -138,9 +138,9 @@ WAYS = {
 
 
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
-    """Draw a member by lexicase selection (Helmuth et al. 2015); among equals, the first by rank.
+    """Return a member drawn by lexicase selection (Helmuth et al. 2015); among equals, the first by rank.
 
-    The components are used in random order; each component keeps only the members with its best value.
+    The components come in random order; each leaves only those of the remaining members that are best in it.
     """
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):
@@ -150,7 +150,7 @@ def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
 
 
 def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:
-    """Draw one of `members`, which are in order of rank, with probability proportional to 1 / rank."""
+    """Return one of `members` (in order of rank), drawn with probability proportional to 1 / rank."""
     if not members:
         return None
     return members[int(rng.choice(len(members), p=weights_by_rank(len(members))))]

@@ -1,4 +1,4 @@
-"""Encodes records, and other values without a portable SQL type, for storage in columns; decodes them."""
+"""Converts records, and other values without a portable SQL type, to column values and back."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def unescape_text(text: str) -> str:
 
 
 def dump_json(value: object) -> str:
-    """Return compact ASCII JSON; the standard library reads every value back unchanged."""
+    """Return a value as compact ASCII JSON, which the standard library reads back unchanged."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
@@ -128,7 +128,7 @@ def word(kind: Callable[[str], str]) -> EncodedColumn:
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the column type for a JSON list of records, each stored as a list of arguments."""
+    """Return the column type for a JSON list of records, each stored as the list of `record`'s arguments."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
@@ -153,12 +153,12 @@ PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (pr
 
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
-    """Return the table row of a record: its fields that have a column of the same name, and `others`."""
+    """Return the row of a record in `table`: the record's fields that have a column there, and `others`."""
     return {name: getattr(record, name) for name in _shared(type(record), table)} | others  # type: ignore[arg-type]
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
-    """Return the record in a row: the columns that have a field of the same name, and `others`."""
+    """Return the record of type `kind` in a row: the columns named like a field of `kind`, and `others`."""
     mapping = row._mapping
     return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
 

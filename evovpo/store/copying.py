@@ -13,17 +13,17 @@ from evovpo.store.database import Database
 from evovpo.store.schema import calls, metadata, policy_events, run_events
 
 _PAGE = 500
-"""Rows per transaction."""
+"""Rows per transaction, except in the tables of `_OWNERS`, where a transaction has all rows of an owner."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
-"""Owner column, or empty, of each table with an autoincrement key. The key values differ between stores, so
-a row is identified by its position among the rows with the same owner."""
+"""Tables with an autoincrement key, and the column with the owner of a row, or empty. Two stores may number
+the same row differently, so a row is identified by its position among the rows of its owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
 """Columns that decide whether two rows are equal, in tables where other columns may differ: the body of a
 problem contains its folder path, and an evaluation contains its duration."""
 
 
 class CopyResult(NamedTuple):
-    """Result of a copy."""
+    """Result of copying a store: number of rows in the source, and of rows that were new in the target."""
 
     rows: int
     copied: int
@@ -32,7 +32,7 @@ class CopyResult(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """A page of rows of one table, selected by the columns `keys` or by position."""
+    """Some rows of one table, by the values of the columns `keys` or, without keys, by position."""
 
     table: sa.TableClause
     keys: list[str]

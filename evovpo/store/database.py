@@ -22,7 +22,7 @@ _RETRY_SECONDS = 0.05
 """Pause before each new attempt; attempts are repeated because SQLite itself waits only for some locks."""
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
-"""SQLSTATE codes: duplicate row, serialization failure, deadlock."""
+"""SQLSTATE codes that lead to another attempt: duplicate row, serialization failure, deadlock."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
@@ -173,7 +173,7 @@ class Database:
 
     @contextmanager
     def _still_there(self, connection: Connection) -> Iterator[None]:
-        """Raise `StoreError` if the file was deleted or replaced, after saving the old content beside it."""
+        """Raise `StoreError` if the SQLite file was deleted or replaced; first save its content beside it."""
         identity = file_identity(self.file)
         self._identity = self._identity or identity
         if self.file is not None and identity != self._identity:
@@ -187,7 +187,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`. Retry conflicts, lost connections and, if `waits`, silent servers."""
+        """Return the result of `work`; retry conflicts, lost connections and (if `waits`) absent servers."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):
@@ -232,7 +232,7 @@ class Database:
         self.write(self._migrate)
 
     def compact(self) -> None:
-        """Shrink a SQLite file after rows were removed."""
+        """Shrink the SQLite file after rows were removed; do nothing for any other database."""
         if self.file is not None:
             self._outside_transaction("VACUUM")
 
@@ -302,7 +302,7 @@ S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return a method that runs `method` in a read-only transaction and passes the connection to it."""
+    """Return `method` without its parameter `connection`; each call runs in a read-only transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -312,7 +312,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return a method that runs `method` in one write transaction and passes the connection to it."""
+    """Return `method` without its parameter `connection`; each call runs in one write transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""Reads the history of a run in pages: prompts and tells in order, groups, evaluations and lineages."""
+"""Reads the prompts, tells (judged replies), groups, evaluations and lineages of a run, page by page."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -55,12 +55,12 @@ class History(Database):
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
-        """Yield the groups of a run in the order in which their last rollouts were judged.
+        """Return the complete groups of a run in the order in which their last rollouts were judged.
 
-        With `after`, a prompt id, only groups completed after the group of this prompt are yielded.
-        In `rewards_G_M_D`, each rollout has a row for each requested or extra answer. The row is zero if the
-        answer is missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is False
-        for a rollout with a sandbox fault.
+        With `after`, a prompt id, only groups completed after the group of this prompt are returned.
+        In `rewards_G_M_D`, each rollout has a vector for every requested or extra answer. The vector is zero
+        if the answer is missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is
+        False for a rollout with a sandbox fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
@@ -78,7 +78,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return evaluations shared by all runs, by program id: one or all, without the programs in `but`."""
+        """Return evaluations that any run may reuse, by program id: one or all, except those in `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -93,7 +93,7 @@ class History(Database):
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
-        """Return each program of a run with its raw metrics, if it has any, in order of first proposal."""
+        """Return the programs of a run that have raw metrics, in order of first proposal, with metrics."""
         rows = connection.execute(
             select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -113,7 +113,7 @@ class History(Database):
     def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
         """Return the candidates that first proposed a program and its ancestors, nearest first.
 
-        Inspirations do not count as ancestors. A seed has an empty lineage.
+        Inspirations do not count as ancestors. A starting program has an empty lineage.
         """
         if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
             raise StoreError(f"no program {program_id} is stored; expected the full id of one")
@@ -133,7 +133,7 @@ class History(Database):
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return the records of a run, read page by page. The column `number` numbers their rows."""
+        """Return the records of a run; `read` reads a page of rows, which the column `number` numbers."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -202,7 +202,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return the parts of a group for one rollout: the rollout, its rewards, validity and program ids."""
+    """Return what one reply adds to a `Group`: the rollout, its rewards, validity and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length

@@ -48,9 +48,9 @@ class Browsing(Database):
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
     ) -> list[RunHead]:
-        """Return up to `limit` runs, newest first, filtered by a part of the problem's id and by status.
+        """Return up to `limit` runs, newest first, with `problem` in the problem id, and with this `status`.
 
-        `status` may also be `memorised`. Memorised runs are not listed as `solved`.
+        An empty filter fits every run. `status` may be `memorised`; memorised runs do not count as `solved`.
         """
         first, other = run_events.alias(), run_events.alias()
         of_run = other.c.run_id == first.c.run_id
@@ -92,7 +92,7 @@ class Browsing(Database):
     ) -> list[dict[str, Any]]:
         """Return up to `limit` answers of a run in order, without starting programs and shorter variants.
 
-        `position` is the tell's position, from 0. `text` is truncated; field `characters` is its full length.
+        `position` counts tells from 0. `text` is cut to `characters`; key `characters` has the full length.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
@@ -128,7 +128,7 @@ class Browsing(Database):
 
     @reading
     def open_asks(self, connection: Connection, run_id: str) -> list[dict[str, Any]]:
-        """Return the prompts of a run that still wait for replies, looking only at the latest prompts."""
+        """Return those of the latest `_ASKS_BACK` prompts of a run that still wait for replies."""
         last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
         told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
         replies, wanted = told.scalar_subquery().label("replies"), prompts.c.rollouts.label("wanted")

@@ -18,16 +18,16 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """The removed runs and rows. After a dry run, the runs and rows that would be removed."""
+    """The removed runs, and the number of removed rows by table; for a trial, what would be removed."""
 
     runs: list[str]
     kept: dict[str, str]
-    """Runs that cannot be removed, with the reason."""
+    """Runs that were to be removed but must stay, each with the reason."""
     tables: dict[str, int]
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs, and rows that only these runs use, in one transaction; a dry run only counts the rows."""
+    """Remove runs and the rows that only they use, in one transaction; if `is_trial`, only count the rows."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
@@ -49,7 +49,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
-    """Return the rows to delete with the runs. Rows come before the rows that they refer to."""
+    """Return (table, condition) of the rows to delete. Rows come before the rows that they refer to."""
     prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,

@@ -91,7 +91,7 @@ def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list
 
 
 def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evaluation]:
-    """Return the evaluations whose ids a query selects, by id.
+    """Return the evaluations whose ids the query `ids` selects, by id.
 
     Raises StoreError if an evaluation does not match its stored digest.
     """
@@ -119,7 +119,7 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
 
 
 def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> dict[str, Rewards]:
-    """Return the rewards of evaluations by id; evaluations without rewards are left out."""
+    """Return the reward vectors of the evaluations `ids`, by id; evaluations without rewards are left out."""
     components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
     values: dict[str, list[float]] = defaultdict(list)
     for key, value in connection.execute(components.order_by(*rewards.primary_key)):

@@ -27,7 +27,7 @@ class CallTotals(NamedTuple):
     """Sum of the token counts that servers report."""
     completion_tokens: int
     cost: float | None
-    """None if no model has a price."""
+    """Cost of all requests; None if no model has a price."""
     faults: dict[str, int]
     """Number of failed requests for each reason."""
 
@@ -179,7 +179,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store new programs; return {id: source} for all. `stored` has the sources stored before, by id."""
+    """Store the new ones of `wanted`; return {id: source} for all. `stored` has the sources stored before."""
     if not wanted:
         return {}
     if stored is None:
@@ -202,7 +202,7 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return a query for all runs, each with its latest status and the settings of its latest part."""
+    """Return a query for all runs, each with its latest status and, if settings changed, the latest ones."""
     event = run_events.alias()
     latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()

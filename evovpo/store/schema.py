@@ -1,7 +1,7 @@
 """The tables of the store; `docs/store.md` explains the columns.
 
-Migrations bring an older store to the same schema. The `key` of a column is the name of the record field
-that the column stores.
+Migrations give an older store these tables. If a column and the record field that it stores have different
+names, the `key` of the column is the name of the field.
 """
 
 from dataclasses import fields

@@ -47,7 +47,7 @@ class RunRow(NamedTuple):
     heldout: tuple[int, int] | None = None
     """Number of held-out rows that the best program passes, number of all; None before the run ended."""
     score: float | None = None
-    """The best score, or None."""
+    """The highest score of the run; None if programs are ranked by mean reward."""
     score_name: str = ""
 
     @property
@@ -57,7 +57,7 @@ class RunRow(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program also passes all held-out rows; None if unknown or there are none."""
+        """True if the best program also passes all held-out rows; None if there are none or no result."""
         return _solved_heldout(self)
 
     @property
@@ -67,7 +67,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """Statistics of a run after one tell."""
+    """Statistics of a run after one tell (judged reply)."""
 
     tell: int
     evaluations: int
@@ -90,7 +90,7 @@ def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[
 
 
 class CandidateLine(NamedTuple):
-    """Short form of a `Candidate`."""
+    """What summaries need of a `Candidate`, its prompt and its evaluation."""
 
     kind: PromptKind
     way: str
@@ -113,7 +113,7 @@ class CandidateLine(NamedTuple):
 
 
 class TellLine(NamedTuple):
-    """Short form of a `Tell`, a judged reply."""
+    """What summaries need of a `Tell`, a judged reply."""
 
     position: int
     policy_version: int | None
@@ -155,7 +155,7 @@ class RunSummary:
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     heldout: tuple[int, int] | None = None
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """[proposed, rewards] of each candidate that no earlier candidate equals or beats in every component."""
+    """[`proposed` so far, rewards] of each candidate that no earlier one equals or beats everywhere."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
     """The vectors of `risen` as rows of an array, or None before the first `add`."""

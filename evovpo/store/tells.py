@@ -75,8 +75,8 @@ class Tells(Database):
     def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
         """Store consecutive judged replies in one transaction. Return for each reply whether it is new.
 
-        `order` is the position of the first new reply in the run, from 0. Stored replies are skipped. The
-        first evaluation of a program on a problem version is shared by all runs. Raises StoreError for a
+        `order` is the position of the first new reply in the run, from 0. Replies stored before are skipped.
+        All runs share the first evaluation of a program on a problem version. Raises StoreError for a
         prompt of another run, a wrong `order`, or an evaluation that does not fit its candidate and run.
         """
         problem_version, objective_names = self._target(connection, run_id)
@@ -140,7 +140,7 @@ class Tells(Database):
 
 
 def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
-    """Return the problem version of a run and its objective names."""
+    """Return the problem version of a run, and the names of the problem's objectives."""
     require_run(connection, run_id)
     of_run = (objectives.c.problem_id == runs.c.problem_id) & (
         objectives.c.problem_version == runs.c.problem_version
@@ -183,8 +183,8 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
 
-    `stored` has the digests of shared evaluations by program id. A sandbox fault, or an evaluation that
-    differs from the shared evaluation, is private to its candidate, so that replay sees what the search saw.
+    `stored` has, by program id, the digest of the evaluation that all runs share. A sandbox fault, or an
+    evaluation that differs from it, is stored for one candidate only: replay must see what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

@@ -127,7 +127,7 @@ class Trainings(Database):
 
     @writing
     def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:
-        """Store the metrics of one step; return False if the step is stored already."""
+        """Store the metrics of one training step; return False if this step is stored already."""
         if connection.scalar(select(trainings.c.id).where(trainings.c.id == step.training_id)) is None:
             raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
         for name, value in dataclasses.asdict(step).items():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHES = 4
-"""Default searches per problem and round with imitation; one search gives too few programs to imitate."""
+"""Default number of searches per problem and round if the model imitates programs; one gives too few."""
 
 
 def loop(

@@ -56,7 +56,7 @@ def check_installed() -> None:
 
 
 def targets_of(servers: list[str] | None) -> list[VLLMServer]:
-    """Parse the servers of `--server`. Raises `ConfigError` for one that is not MODEL@URL."""
+    """Return the servers given with `--server`. Raises `ConfigError` for a text that is not MODEL@URL."""
     from evovpo.proposers.policy_server import VLLMServer
 
     found: list[VLLMServer] = []

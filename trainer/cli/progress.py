@@ -39,24 +39,24 @@ class TrainingBar(WorkBar):
     """Progress bar of a training, then of the comparison of the new policy version with its parent."""
 
     def stepped(self, step: TrainingStep) -> None:
-        """Show the figures of a training step."""
+        """Advance the bar by one training step, and show the step's set score, KL and entropy."""
         figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
         self._bars.update(self._work, advance=1, figures=figures)
 
     def guarded(self, done: int, total: int) -> None:
-        """Show the progress of the comparison of a version with its parent."""
+        """Show how much of the comparison of a version with its parent is done."""
         self.show("comparing with the parent", done, total)
 
 
 class LoopBar(TrainingBar):
-    """Progress bar of a loop's searches and trainings, with a line for each finished one."""
+    """Progress bar of a loop's searches and trainings; prints a line when one of them ends."""
 
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
         self._plan, self._rounds, self._name, self._begun = plan, rounds, "", 0
 
     def watch(self) -> LoopWatch:
-        """Return the hooks of the loop."""
+        """Return the callbacks through which a loop shows its progress in this bar."""
         from trainer.loop.turns import LoopWatch
 
         return LoopWatch(

@@ -190,7 +190,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
 
 
 def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
-    """Return `KEY=VALUE` texts as a dictionary, values as JSON if valid. Raises `ConfigError` without `=`."""
+    """Return `KEY=VALUE` texts as a dictionary; JSON values are decoded. Raises `ConfigError` without `=`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")
@@ -204,7 +204,7 @@ def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:
-    """Return comma-separated whole numbers from 1 as a sorted tuple. Raises `ConfigError` for other texts."""
+    """Return the whole numbers (1 or more) in a text like 1,3,6, sorted. Raises `ConfigError` if invalid."""
     try:
         found = sorted({int(part) for part in text.split(",")})
     except ValueError:

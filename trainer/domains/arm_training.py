@@ -60,7 +60,7 @@ class TrainingBudget(Part):
 
 
 def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Completion]]]:
-    """Return a function that samples each request's completions with the model's current weights."""
+    """Return a function that samples completions for requests, with the current weights of `model`."""
     weights, ends = Weights(model), model.generation_config.eos_token_id
     end_ids = (ends,) if isinstance(ends, int) else tuple(ends)
     return lambda requests: sample(weights, requests, end_ids)
@@ -82,7 +82,7 @@ def measure(
     seed: int,
     temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Return statistics of at least `per_task` answers per task, with `answers` answers per completion.
+    """Sample at least `per_task` answers to each task, `answers` in a completion; return their statistics.
 
     Raises `SandboxError` if no completion of a task can be judged.
     """
@@ -116,10 +116,10 @@ def train(
     seed: int,
     on_step: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> tuple[Any, list[dict[str, float]]]:
-    """Return the trained model and the statistics of each training step.
+    """Train the start model of `domain`; return the trained model and the statistics of each step.
 
-    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if the
-    arm's `parent_share` is above 0 and prompts of the domain cannot show a parent.
+    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if
+    `arm.parent_share` is above 0 and the domain's prompts cannot show an earlier answer (a parent).
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
@@ -156,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt; `faults` is the number left out because the sandbox failed."""
+    """The judged completions of one prompt, except `faults` completions on which the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -168,7 +168,7 @@ class _Group(NamedTuple):
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
-        """Reward vectors; zeros for an answer that repeats an earlier answer of its completion."""
+        """Reward vectors of all answers; zeros if an answer repeats an earlier one of its completion."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
@@ -178,11 +178,11 @@ class _Group(NamedTuple):
 def _sample_step(
     arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    """Return the judged groups of a step, one for each of its P prompts.
+    """Return the judged completions of each of a step's P prompts.
 
-    Suppose n of the prompts should show a parent. First, the first P - n tasks are prompted without a parent.
-    Of these tasks, the first n with a usable parent (`_choose_parent`) are prompted again with the parent. If
-    there are fewer than n, the step is filled with prompts of the last tasks, without a parent.
+    Let n be the number of prompts that should show a parent. The first P - n tasks get prompts without a
+    parent. Of these tasks, the first n with a usable parent (`_choose_parent`) get a second prompt that shows
+    it. If fewer than n have one, the remaining prompts are for the last n tasks, without a parent.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -200,9 +200,9 @@ def _sample_step(
 
 
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
-    """Return the key of a readable answer, chosen from a group by lexicase selection (Spector 2012).
+    """Return the key of one readable answer to a prompt, chosen by lexicase selection (Spector 2012).
 
-    Return None if any answer is right, because a search would have ended, or if no answer is readable.
+    Return None if an answer is right, because a search would end with it, or if no answer is readable.
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):

@@ -14,7 +14,7 @@ from trainer.domains.domain import Chains, Domain, Row, Split, TaskFamily, load_
 from trainer.domains.maze import MAZE_MODEL
 
 START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
-"""Folder of the start model of each task family, by name."""
+"""Start model's folder of each task family, by the name of the family."""
 GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
 """Names of the domains that generate their tasks."""
 FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench")
@@ -36,9 +36,9 @@ def open_domain(
 
     `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file (`trainer/domains/text/yours.py`).
     `data` is one file or several, separated by commas; each row is a prompt. `split` selects rows by
-    position: of every ten, 8 for train, 1 for validation and 1 for test. A generated domain makes the tasks
-    of the split (default: train). `tasks` is the maximum number of prompts, drawn with a fixed seed and
-    balanced over strata. `dates` (FROM..TO) keeps only rows of these days; 2024-08 means the whole month.
+    position: of every ten, 8 for train, 1 for validation and 1 for test. `dates` (FROM..TO) selects the rows
+    of these days; 2024-08 means the whole month. At most `tasks` rows are used: a fixed random choice,
+    balanced over `stratum`. A generated domain makes `tasks` tasks (default: 200) of `split` (default train).
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """
@@ -74,7 +74,7 @@ def open_domain(
 
 
 def longest(name: str, answers: int) -> int:
-    """Return the maximum completion tokens of a text domain, without opening its file."""
+    """Return the maximum completion tokens of a file domain or of `maze-words`; 1,024 for other domains."""
     if name not in (*FILE_DOMAINS, "maze-words"):
         return 1024
     module = "maze.words" if name == "maze-words" else f"text.{name}"
@@ -92,9 +92,9 @@ def _of_days(rows: list[dict[str, Any]], dates: str, data: str | Path) -> list[d
 
 @contextmanager
 def open_family(name: str, start: Path | None = None) -> Iterator[TaskFamily]:
-    """Yield a task family with its own start model, or with the model in the folder `start`.
+    """Yield the task family `name` with its own start model, or with the model in the folder `start`.
 
-    Raises `ConfigError` for an unknown name, `SandboxError` if the sandbox of `strings` cannot start.
+    Raises `ConfigError` for an unknown name, and `SandboxError` if the sandbox of `strings` cannot start.
     """
     if name not in START_FOLDERS:
         raise ConfigError(f"unknown domain {name!r}; expected {' or '.join(START_FOLDERS)}")

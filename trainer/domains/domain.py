@@ -1,4 +1,4 @@
-"""A domain has prompts, and functions that judge the answers in completions.
+"""Domains: prompts to train on, and functions that judge the answers in completions.
 
 Some domains read a file (`trainer/domains/text/`), the other domains generate their tasks. A domain is opened
 by name in `trainer/domains/catalogue.py`.
@@ -18,31 +18,31 @@ from evovpo.judging.measure import JudgedAnswer, without_repeats
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Row: TypeAlias = Mapping[str, Any]
-"""One row of a domain's prompts."""
+"""One element of `Domain.prompts`: a prompt and the columns needed for judging its answers."""
 Split: TypeAlias = Literal["train", "validation", "test"]
 Chains: TypeAlias = list[list[JudgedAnswer]]
-"""For each completion, exactly m judged answers. An unreadable or missing answer has zeros and a reason."""
+"""The m judged answers of each completion. Unreadable and missing answers have zero rewards and a reason."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Prompts, and the functions that judge answers to them. As a context manager, it closes the judge."""
+    """Prompts, and the functions that judge answers to them. Leaving a `with` block closes the judge."""
 
     name: str
     components: tuple[str, ...]
-    """Names of the reward components; a row may have only the first few."""
+    """Names of the reward components; answers to some prompts may have only the first few."""
     answers: int
     """m, the number of answers asked for in a prompt and read from a completion."""
     prompts: list[dict[str, Any]]
     """Rows with `prompt` (a text or chat messages, as in TRL) and the columns needed for judging."""
     judge_texts: Callable[[Sequence[str], Sequence[Row]], Chains]
-    """Judges the texts of completions. The second argument has the row of each completion."""
+    """Returns the judged answers of completions, given their texts and the row (`prompts`) of each."""
     max_tokens: int
     """Maximum completion tokens to sample."""
     start_model: Path | None = None
     """Folder of the start model that comes with the domain."""
     judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
-    """Judges the token ids of one completion of the start model, special tokens included."""
+    """Returns the judged answers of a start model's completion, given all its token ids, special ones too."""
     close: Callable[[], None] = lambda: None
     scalar: tuple[float, ...] = ()
     """Component weights of the scalar reward; empty for the mean."""
@@ -63,7 +63,7 @@ class Domain:
         return self.judge_texts(texts, rows)
 
     def check_tokens(self, tokenizer: Any) -> None:
-        """Raise `ConfigError` if the domain judges token ids, and the tokenizer is not its start model's."""
+        """Raise `ConfigError` if the domain judges token ids and `tokenizer` is not the start model's."""
         text = self.prompts[0]["prompt"] if self.prompts else ""
         if self.start_model is None or self.judge_ids is None or not text:
             return
@@ -89,7 +89,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Return the rewards of each completion. This is a reward function for `VPOTrainer`."""
+        """Return the rewards `[m, D]` of each completion. This is a reward function for `VPOTrainer`."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}
@@ -100,7 +100,7 @@ class Domain:
     def score_rows(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
     ) -> list[Any]:
-        """Return the same rewards as `score`; the columns are given as one row per completion."""
+        """Return the rewards `[m, D]` of each completion, as `score` does, given its row of `prompts`."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
@@ -117,17 +117,17 @@ class TaskFamily(Protocol):
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the reward components; a task may have only the first few."""
+        """Names of the reward components; answers to some tasks may have only the first few."""
 
     @property
     def shows_parents(self) -> bool:
         """True if a prompt can show an earlier answer to improve (a parent)."""
 
     def max_tokens(self, answers: int) -> int:
-        """Return the maximum completion tokens to sample."""
+        """Return the maximum tokens to sample for a completion of `answers` answers."""
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` tasks of a split for a seed; two splits never share a task."""
+        """Return the first `count` random tasks of a split; each split and `seed` has tasks of its own."""
 
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
         """Return the token ids of the prompt that asks for `answers` answers.
@@ -143,7 +143,7 @@ class TaskFamily(Protocol):
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` random rows in the given order, if possible equally many of each `stratum`."""
+    """Return up to `count` random rows in the order of `rows`, if possible equally many of each `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

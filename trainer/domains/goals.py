@@ -17,7 +17,7 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 
 
 def with_goals(domain: Domain, seed: int | None) -> Domain:
-    """Return the domain with weights in each prompt: random or, without a `seed`, the domain's `scalar`.
+    """Return the domain with component weights in each prompt: random, or its `scalar` if `seed` is None.
 
     Raises `ConfigError` if the domain judges token ids or its rows have different numbers of components.
     """

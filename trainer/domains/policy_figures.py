@@ -40,7 +40,7 @@ class PolicyFigures:
     """The first entries of each prompt's JSON row, such as its id."""
 
     def values(self, figure: str, k: int = 0) -> Array:
-        """Return the values `[1, T]` of one statistic, one for each prompt."""
+        """Return the values `[1, T]` of the statistic `figure` (at `k`), one for each prompt."""
         found = (getattr(one, figure) for one in self.measures)
         return np.array([[one if figure in OF_ALL else one([k])[0] for one in found]], dtype=np.float64)
 
@@ -86,7 +86,7 @@ def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
 
 
 def ends(interval: Interval) -> dict[str, float]:
-    """Return an interval as JSON."""
+    """Return the mean and both ends of an interval as JSON."""
     return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 
@@ -119,10 +119,10 @@ def measure_policies(
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
-    """Return the statistics of each model at each temperature; without models, of the start model.
+    """Return the statistics of each model at each temperature; if `models` is empty, of the start model.
 
-    With `base_url` the models run on a server. `ask` has the other sampling settings. Raises `ConfigError`
-    for a domain without a start model, and the errors of `load_policy` and `complete_at`.
+    With `base_url`, the models run on a server. `ask` has all other sampling settings. Raises `ConfigError`
+    if neither `models` nor a start model exists, and the errors of `load_policy` and `complete_at`.
     """
     if not models and domain.start_model is None:
         raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")

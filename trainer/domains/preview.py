@@ -19,10 +19,10 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    The memory is `memory_bytes()` plus the activations of one batch on one device: two rows of logits for
-    each completion token and, for each token of the longest prompt and completion, one hidden row per layer
-    (16 without gradient checkpointing). For one step on a CPU, this estimate was 12 % too low with 9 million
-    parameters and 9 % too high with 50 million. Raises the errors of `trainer.domains.training.train`.
+    The preview's `memory_bytes` is the result of `memory_bytes()` plus the activations of one batch on one
+    device: two rows of logits per completion token and, per token of prompt and completion, one hidden vector
+    per layer (16 without gradient checkpointing). Measured on a CPU, the estimate was 12 % too low for 9
+    million parameters and 9 % too high for 50 million. Raises the errors of `trainer.domains.training.train`.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)
@@ -64,9 +64,9 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
 
 
 def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
-    """Return the float32 bytes of weights, gradients, Adam's moments and the KL reference.
+    """Return the bytes of a model's weights, gradients, Adam moments and KL reference, all in float32.
 
-    With LoRA, only the base model is counted; it is the KL reference too.
+    With LoRA, only the base model's weights are counted; they also serve as the KL reference.
     """
     return round(4 * parameters * (1 if lora else 4 + has_reference))
 

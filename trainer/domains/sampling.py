@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 192
 
 @dataclass(frozen=True)
 class Ask:
-    """Sampling settings. They replace a model's generation_config.json, except for its end tokens."""
+    """How to ask a model: sampling settings, instead of its generation_config.json (except end tokens)."""
 
     completions: int
     temperature: float = 1.0
@@ -56,9 +56,9 @@ class JudgedCompletion(NamedTuple):
 
 
 def model_folder(name: str) -> Path:
-    """Return the folder of a model. `name` is this folder, or the name of a model on the Hugging Face hub.
+    """Return the folder of the model `name`, which is a folder or a name on the Hugging Face hub.
 
-    Raises `PolicyError` if `name` is neither.
+    A model on the hub is downloaded. Raises `PolicyError` if `name` is neither.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -99,10 +99,10 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Sample completions for each row in this process, and return them judged.
+    """Sample `ask.completions` completions to each row's prompt in this process, and return them judged.
 
-    The seed determines the completions, and the caller's random state is unchanged. Raises `PolicyError` if a
-    prompt has no tokens, or leaves no room in the model's context.
+    `ask.seed` determines the completions; the caller's random state is unchanged. Raises `PolicyError` if a
+    prompt has no tokens, or fills the model's whole context.
     """
     domain.check_tokens(policy.tokenizer)
     found: list[list[JudgedCompletion]] = []
@@ -200,7 +200,7 @@ def complete_at(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return the same as `complete`, but sample from an OpenAI-compatible server. Raises `ServerError`."""
+    """Return judged completions, sampled at an OpenAI-compatible server. Raises `ServerError`."""
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"

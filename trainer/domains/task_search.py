@@ -1,4 +1,4 @@
-"""Searches many tasks of a domain at once in this process: settings, the search loop and result rows."""
+"""Searches of many tasks of a domain at once, in this process: settings, the search loop and result rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -14,7 +14,7 @@ _TASKS_AT_ONCE = 16
 
 
 class TaskSearch(NamedTuple):
-    """The settings for searching one task."""
+    """The settings of the search of one task."""
 
     evaluations: int
     rollouts: int
@@ -25,7 +25,7 @@ class TaskSearch(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """The result of searching one task."""
+    """The result of the search of one task."""
 
     answers: list[JudgedAnswer]
     tokens: int

@@ -62,7 +62,7 @@ class TrainingRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
-    """Sampling settings for measuring, where they differ from the training's settings."""
+    """Sampling settings for measuring that differ from those of the training."""
     dates: str = ""
     test_dates: str = ""
     """Date range FROM..TO of the test rows. `dates` is the date range of the training rows."""
@@ -77,7 +77,7 @@ class TrainingRequest:
         return self.answers or find_objective(self.objective).usual_answers
 
     def open(self, *, for_test: bool) -> Domain:
-        """Return the domain with its training prompts, or with its test prompts."""
+        """Return the domain with its training prompts or, with `for_test`, with its test prompts."""
         kept_back = self.test > 0 and not (self.test_data or self.test_dates)
         is_other, is_generated = for_test and bool(self.test_data), self.domain in GENERATED
         data = self.test_data if is_other else self.data
@@ -108,7 +108,7 @@ class TrainingRequest:
         return folder
 
     def ask(self, args: Any) -> Ask:
-        """Return the sampling settings for measuring: the training's settings, overridden by `sampling`."""
+        """Return the sampling settings for measuring: those of the training, overridden by `sampling`."""
         more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
         ask = Ask(
             -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
@@ -217,7 +217,7 @@ class TrainingResult(NamedTuple):
     """Expected best@k of the start model under random weightings (E_w best@k), by k."""
     expected_after: dict[str, float] | None = None
     gain: dict[str, float] | None = None
-    """E_w best@k of the trained model minus the start model's, at the largest k, paired over the prompts."""
+    """E_w best@k of the trained model minus the start model's, at the largest k: mean and 95 % interval."""
     tokens: int = 0
     """Completion and prompt tokens of the training."""
 
@@ -305,7 +305,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
 def make_trainer(
     asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
 ) -> tuple[VPOTrainer, _Callback]:
-    """Return the trainer, ready to run, and its callback. Raises the same errors as `train`."""
+    """Return the trainer, ready to run, and its callback. Raises `ConfigError` and `PolicyError`."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)

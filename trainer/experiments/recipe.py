@@ -96,7 +96,7 @@ class Recipe(Part):
         return self.arms[names.index(name)]
 
     def options(self, arm: RecipeArm, seed: int) -> dict[str, Any]:
-        """Return the fields of a `trainer.domains.training.TrainingRequest`, except `output`."""
+        """Return the fields of the `TrainingRequest` for an arm and a seed, except `output`."""
         others = {"name", "seeds", "reference", "accelerate", "paper", "machine", "arms"}
         return self.model_dump(exclude=others) | {
             "objective": arm.objective, "answers": arm.answers or None, "seed": seed, "goals": arm.goals,
@@ -115,10 +115,10 @@ def find_recipe(target: str) -> Path | None:
 def read_recipe(
     path: Path, changes: Mapping[str, Any] | None = None, only: Sequence[str] | None = None
 ) -> Recipe:
-    """Return the recipe in a file, with some keys changed.
+    """Return the recipe in a file, with `changes`, and with the arms named in `only` (default: all).
 
-    `changes` has new values by key; the key of a value in a table is dotted, as in `settings.beta`. `only`
-    names the arms to keep; a reference not kept becomes empty. Raises `ConfigError` listing all errors.
+    `changes` has new values by key; the key of a value in a table is dotted, as in `settings.beta`. If `only`
+    lacks the arm `reference`, `reference` becomes empty. Raises `ConfigError` listing all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -196,10 +196,10 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 
 
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
-    """Return the statistics of each arm at each k, over its finished trainings, as JSON rows.
+    """Return a JSON row for each statistic, k and arm, over the arm's finished trainings.
 
-    Differences are paired and have `mean`, `low`, `high`, `p` and `clear`. Each arm is compared with the
-    start model, sampled with the arm's number of answers per completion.
+    A row has the arm's differences from the start model, sampled with equally many answers per completion,
+    and from the reference arm. Differences are paired and have `mean`, `low`, `high`, `p` and `clear`.
     """
     import numpy as np
 
@@ -231,7 +231,7 @@ def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
 
 
 def table_of(recipe: Recipe, rows: list[dict[str, Any]]) -> str:
-    """Return the table of a recipe as Markdown."""
+    """Return the rows of `rows_of` as Markdown tables, with the paper's results below."""
     lines = [f"# {recipe.name}", ""]
     against = {"minus_start": "minus start"}
     against |= {"minus_reference": f"minus {recipe.reference}"} if recipe.reference else {}
@@ -289,7 +289,7 @@ def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def asked_of(recipe: Recipe, arm: str, seed: int, output: str, given: Mapping[str, Any]) -> Any:
-    """Return the request for one training of a recipe, with its options overridden by `given`."""
+    """Return the request for training an arm of a recipe with a seed; `given` overrides its options."""
     from trainer.domains.training import TrainingRequest
 
     options = recipe.options(recipe.arm(arm), seed)

@@ -16,9 +16,9 @@ FIGURES = {
     "best_at_k": "best@k", "pass_at_k": "pass@k", "expected_at_k": "E_w best@k under random weightings",
     "pair_at_k": "pair@k: two of k are together right on every component",
 }  # fmt: skip
-"""Statistics of a row that depend on k, with their titles; older rows lack the last one or two."""
+"""Statistics by k in a study's rows, with their titles. Rows of old studies lack the last one or two."""
 START = "start"
-"""Value of an arm's `model` for the start model of the study."""
+"""Value of an arm's `model` that means the start model of the study."""
 TEST = "test tasks"
 """Value of `strategy` in rows of answers to test tasks."""
 
@@ -41,13 +41,13 @@ _Temperatures = Annotated[
 
 
 class StudyArm(Part):
-    """An arm of a study: a trained or given model, and how the study uses it."""
+    """An arm of a study: a model, which the study trains or takes as it is, and how the study uses it."""
 
     name: str
     model: str = ""
     """`start`, or a model folder; empty for an arm that is trained."""
     objective: str = ""
-    """Training objective; empty for a given model. The fields down to `parent_share` are for training."""
+    """Training objective; empty for an untrained arm. The fields down to `parent_share` are for training."""
     settings: dict[str, Any] = Field({}, title="a table")
     answers: Positive = 1
     rollouts: Annotated[int, Field(ge=2)] = 24
@@ -58,20 +58,20 @@ class StudyArm(Part):
     tokens: Any = None
     """If given, this must equal `training.tokens` of the study."""
     seeds: Positive = 1
-    """Number of trained models; for a given model, number of repetitions of its searches."""
+    """Number of models to train; for an untrained arm, number of repetitions of its searches."""
     tuned_as: str = ""
     """Arm whose tuned learning rate and KL coefficient this arm uses; empty if this arm is tuned itself."""
     kl: Annotated[float | None, Field(ge=0)] = None
     """KL coefficient instead of those in the tuning grid; None: use the grid."""
     strategies: tuple[str, ...] = ()
     evaluations: Positive = 1
-    """Evaluations per search. Set this only to give the arm the same compute as another arm."""
+    """Evaluations per search. Set this key only to give the arm the same compute as another arm."""
     references: _Names = ()
     """Arms to compare with, in addition to the study's references."""
 
     @property
     def arm(self) -> TrainingArm | None:
-        """The training settings without learning rate and KL; None for a given model."""
+        """The training settings without learning rate and KL coefficient; None for an untrained arm."""
         chosen = ("answers", "rollouts", "settings", "single_share", "parent_share")
         values = {key: getattr(self, key) for key in chosen}
         return TrainingArm(self.objective, **values) if self.objective else None
@@ -108,15 +108,15 @@ class StudyStrategy(Part):
 
 
 class Tuning(Part):
-    """The tuning grid, shared by all tuned arms, and the validation tasks for choosing its best point."""
+    """The grid of training settings to try for each tuned arm, and how to choose the best grid point."""
 
     learning_rates: _Rates = (1e-4, 3e-4)
     kls: _Rates = (0.0, 0.05, 0.2)
     tasks: Positive = 60
     temperatures: _Temperatures = (1.0,)
-    """Sampling temperatures to try. The best one is chosen for each arm, also for given models."""
+    """Sampling temperatures to try. The best one is chosen for each arm, also for untrained arms."""
     figure: Literal["best_at_k", "pass_at_k", "expected_at_k", "pair_at_k"] = "best_at_k"
-    """The best point has the highest mean of this statistic over `ks`."""
+    """Statistic to choose by: the best grid point has the highest mean over `ks` and validation tasks."""
     ks: Numbers = (1, 3, 6, 12, 24, 48)
 
 
@@ -144,20 +144,20 @@ class Study(Part):
     name: str
     description: Any = ""
     primary: str = Field("", title="the figure that decides, in a sentence")
-    """The result that decides the study, fixed before the first row; older studies have none."""
+    """The result that decides the study, in words, fixed before the first row; old studies have none."""
     domain: str = "strings"
     start: Path
     problems: tuple[Path, ...] = ()
     evaluations: Positive = 600
     ks: Numbers = (1, 3, 10, 30, 96)
     references: tuple[str, ...] = ()
-    """Arms that all other arms are compared with. The first reference also defines `unlocked` problems."""
+    """Arms that all others are compared with. Only problems that the first never solves can be `unlocked`."""
     training: Annotated[TrainingBudget, Field(title="a [training] table")] = TrainingBudget()
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """Search strategies; empty with test tasks. The first is used for `solved_by_search` and `unlocked`."""
+    """Strategies; none with test tasks. The report's `solved_by_search` and `unlocked` are for the first."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:
@@ -169,16 +169,16 @@ class Study(Part):
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
     def strategies_of(self, arm: StudyArm) -> tuple[str, ...]:
-        """Return the values of `strategy` in the rows of an arm."""
+        """Return the names of an arm's strategies in its rows; only `TEST` if the study has test tasks."""
         return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:
-        """Return the seeds of an arm that use a strategy or answer test tasks."""
+        """Return those seeds of an arm that have rows with `strategy`."""
         most = 0 if strategy == TEST else self.strategy(strategy).seeds
         return range(min(arm.seeds, most or arm.seeds))
 
     def resolved(self) -> dict[str, Json]:
-        """Return the settings that the exported rows depend on, grouped by the part of the study."""
+        """Return the settings that rows depend on, by part: training, tuning, test, a strategy or an arm."""
         found: dict[str, Json] = {
             "training": {
                 "domain": self.domain,

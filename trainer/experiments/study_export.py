@@ -1,7 +1,7 @@
 """The export of a study: a row (one line of JSON) for every finished training and search.
 
-An answered test task has a row among the searches, with the strategy `test tasks`. Work with a row
-is not repeated. `study.json` holds the settings of all rows; a study file with other settings is refused.
+An answered test task has a row among the searches, with the strategy `test tasks`. A training or search
+with a row is not repeated. `study.json` has the settings of all rows. A study file with others is refused.
 """
 
 import bz2
@@ -38,7 +38,7 @@ def _key(row: Mapping[str, Any]) -> SearchKey:
 
 
 def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
-    """Return statistics as rows hold them: rounded values by name and by k (a string)."""
+    """Return statistics in the form for rows: rounded values by name and by k, with k as a string."""
     return {
         name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
         for name, values in figures.items()
@@ -46,12 +46,12 @@ def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dic
 
 
 def task_name(number: int) -> str:
-    """Return the name of a test task in rows."""
+    """Return the name that test task `number` has in rows."""
     return f"test {number:04d}"
 
 
 class Export:
-    """The rows of one study, in a folder."""
+    """The exported rows of one study, and the folder with their files."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

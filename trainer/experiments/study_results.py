@@ -18,7 +18,7 @@ from trainer.experiments.study_export import Export, SearchKey
 from trainer.experiments.study_trainings import best_point, finals, grid, tuned_arms
 
 _BUDGET_POINTS, _FEWEST = 40, 10
-"""Number of log-spaced budgets on a curve of solved problems, and the smallest budget."""
+"""Number of points on a curve of solved problems by evaluations, and evaluations at the first point."""
 
 
 class StudyResults:
@@ -68,7 +68,7 @@ class StudyResults:
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return the mean at each k of each statistic in all of an arm's sample rows; empty without any."""
+        """Return for each statistic its mean at each k over an arm's `samples`; empty if there are none."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
@@ -95,15 +95,15 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return each arm's costs for each (strategy, unit) that has a trained arm with known costs."""
+        """Return each arm's costs, by (strategy, unit); only pairs in which a trained arm has costs."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return each arm's costs: of its tuning and one training together, and of its searches.
+        """Return each arm's costs: tuning and one training together, and the cost of each search.
 
-        Arms whose rows lack `unit` are left out (older rows have no CPU seconds), and arms not yet trained.
+        Arms not yet trained are left out, and arms whose rows lack `unit` (old rows have no CPU seconds).
         """
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
@@ -120,7 +120,7 @@ class StudyResults:
         return found
 
     def break_even(self) -> list[BreakEven]:
-        """Return the break-even number of problems for each pair of a trained and an untrained arm."""
+        """Return for each trained and untrained arm, as a pair, after how many problems the training pays."""
         return [
             compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
             for (strategy, unit), by_arm in self.costs().items()
@@ -141,14 +141,14 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield pairs of an arm's rows: those with another strategy, those with the study's last strategy."""
+        """Yield pairs of one arm's rows: with a strategy, and with the strategy that the study names last."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None
             yield from ((rows, last) for rows in found.values() if last is not None)
 
     def verdict(self) -> list[str]:
-        """Return sentences on which arm is ahead, what each arm unlocks, and which strategy helps."""
+        """Return the conclusions as sentences: missing searches, compared arms, compared strategies."""
         return [
             *(f"{name}: {count} searches are not done; only whole seeds count."
               for name, count in self.missing.items() if count),
@@ -159,7 +159,7 @@ class StudyResults:
 
 
 def budgets(evaluations: int) -> list[int]:
-    """Return the budgets at which solved problems are counted."""
+    """Return the numbers of evaluations, log-spaced, after which solved problems are counted."""
     return sorted({round(x) for x in np.geomspace(_FEWEST, evaluations, _BUDGET_POINTS)})
 
 

@@ -1,8 +1,8 @@
 """Runs the missing parts of a study: tuning, trainings, searches. Each stage continues where it stopped.
 
 Searches are ordinary batch cells in one store, and each gives a row when it ends. For a trained arm, seed i
-means its i-th trained model and run seed i; for a given model, it means run seed i. The first program that is
-right on all training rows decides: the problem is solved if this program is also right on all held-out rows.
+means its i-th trained model and run seed i; for an untrained arm, only run seed i. A problem is solved if the
+run's best program, the shortest that is right on all training rows, is also right on all held-out rows.
 """
 
 import itertools
@@ -26,7 +26,7 @@ from trainer.experiments.study_trainings import finals, grid, model_of, run_test
 from trainer.learning.policy_models import load_tokenizer
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
-"""A progress callback. It gets a stage, the number done, the total (if known) and a reason to wait."""
+"""A progress callback. It gets a stage, the number done, the total (if known), and why searches wait."""
 
 
 def check(study: Study, work: Path) -> None:
@@ -104,10 +104,10 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[FailedTask]:
-    """Run the missing searches, export each when it ends, and return the failed searches.
+    """Run the searches without a row, export each when it ends, and return the failed searches.
 
-    `on_search` gets the number of ended searches, the total, and a reason to wait. Raises `ConfigError`
-    for invalid searches, `StoreError` if the store fails.
+    `on_search` gets the number of ended searches, the total, and why searches wait. Raises `ConfigError`
+    for invalid searches, and `StoreError` if the store fails.
     """
     faults: list[str] = []
     url = store_url(work)

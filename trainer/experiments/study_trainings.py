@@ -1,8 +1,8 @@
-"""Runs the trainings of a study, lets its models answer the test tasks, and returns the results as rows.
+"""Runs a study's trainings, runs the test tasks on its models, and exports the results as rows.
 
 All tuned arms have the same grid, except that an arm can fix its KL coefficient. The best grid point and
-sampling temperature are those with the highest mean of the tuning's statistic on validation tasks. A given
-model gets its best temperature in the same way. Final trainings have other seeds than the tuning.
+sampling temperature have the highest mean of the statistic `tuning.figure` on validation tasks. For an
+untrained arm, only the temperature is chosen. Final trainings have other seeds than the tuning.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ from trainer.loop.probe import cpu_seconds
 
 TUNING_SEED = 1000
 _MEASURE_SEED = 7
-"""Sampling seed for measuring, the same for every model."""
+"""Seed for sampling answers to validation and test tasks, the same for every model."""
 
 
 class StudyTraining(NamedTuple):
@@ -63,12 +63,12 @@ def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
 
 
 def tuned_arms(study: Study) -> list[StudyArm]:
-    """Return the arms that have a tuning of their own."""
+    """Return the arms that are tuned themselves: trained arms without `tuned_as`."""
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
 def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | None:
-    """Return the best training of an arm's tuning grid, or None if one of its trainings has no row yet."""
+    """Return the best training of an arm's tuning grid, or None if a training of the grid has no row yet."""
     points = grid(study, study.arm(arm.tuned_as) if arm.tuned_as else arm)
     if any(point.name not in export.trainings for point in points):
         return None
@@ -76,7 +76,7 @@ def best_point(study: Study, arm: StudyArm, export: Export) -> StudyTraining | N
 
 
 def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
-    """Return an arm's final trainings. There are none before the arm is tuned, or for a given model."""
+    """Return an arm's final trainings; none before its tuning has ended, or for an untrained arm."""
     best = best_point(study, arm, export) if arm.objective else None
     if best is None or arm.arm is None:
         return []
@@ -85,13 +85,13 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return the tuned sampling temperature of an arm; None for a given model, which is tuned later."""
+    """Return the tuned sampling temperature of an arm; None for an untrained arm (see `answer_rows`)."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
-    """Return the model folder of an arm and seed."""
+    """Return the folder of the model that an arm uses with a seed."""
     if arm.objective:
         return (work / "models" / finals(study, arm, export)[seed].name).resolve()
     return study.start if arm.model == START else Path(arm.model)
@@ -99,13 +99,13 @@ def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int)
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A task that runs in its own process and returns rows."""
+    """A training, or all test tasks on one model, for a process of the pool; `work` returns the rows."""
 
     name: str
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Run the task. Any error becomes a `FatalError`, because it would occur in every task."""
+        """Return the result of `work`. Any error becomes a `FatalError`, as it would occur in every job."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -125,9 +125,9 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Run a training and return its row. Without a `folder`, the model is validated and not kept.
+    """Run a training and return its row. The model is stored in `folder` or, without one, validated.
 
-    A training that diverges also gives a row: its score is 0, and its model is the start model.
+    A training that diverges also gives a row: its tuning score is 0, and its model is the start model.
     """
     began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
@@ -193,9 +193,9 @@ def _answered(
 def answer_rows(
     study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
 ) -> list[dict[str, Any]]:
-    """Let a model answer or search the test tasks, and return a row for each task.
+    """Run the test tasks on a model, by search or independent answers, and return a row for each task.
 
-    `at` is the sampling temperature; None: the best temperature on the validation tasks.
+    `at` is the sampling temperature; if it is None, the best temperature on the validation tasks is used.
     """
     choices, chosen = study.tuning.temperatures, dict[str, Any]()
     with open_family(study.domain, model_folder) as domain:
@@ -220,7 +220,7 @@ def run_trainings(
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Run the trainings that have no row, and the final trainings that have no model."""
+    """Run those of `needed` that lack a row or, if final, a model; add missing rows to `export`."""
     missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name
@@ -239,7 +239,7 @@ def run_trainings(
 def run_tests(
     study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
 ) -> None:
-    """Let every model that lacks a row answer all test tasks."""
+    """Run all test tasks on each model that lacks results for some of them, and add the rows to `export`."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests: dict[str, Callable[[], Any]] = {}
     for (name, seed), arm in missing.items():

@@ -51,7 +51,6 @@ SOURCES = {
 _PROMPTS_PER_TARGET = 8
 _PARENT_SHARE = 1 / 3
 _FEWEST_TO_SPLIT = 8
-"""A quarter of the training rows is set aside only if there are at least this many."""
 _FEWEST_RIGHT_ROWS = 2
 
 
@@ -76,7 +75,7 @@ class FoundProgram(NamedTuple):
     """Ids of the program's parents; for a join, ids of its two sides."""
 
     def right(self) -> list[int]:
-        """Return the indices of the objectives with full reward."""
+        """Return the indices of the objectives for which the program has the full reward."""
         return [row for row, reward in enumerate(self.evaluation.rewards or ()) if reward >= 1.0]
 
 
@@ -91,13 +90,13 @@ class ImitationTarget(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """The imitation targets of the runs of a training."""
+    """The imitation targets of the runs of a training, and how many programs are left out, by reason."""
 
     found: tuple[ImitationTarget, ...]
     left_out: Mapping[LeftOutReason, int]
 
     def by_source(self) -> dict[str, int]:
-        """Return the number of targets by source."""
+        """Return the number of targets from each source (see `SOURCES`)."""
         return dict(Counter(target.source for target in self.found))
 
     def __str__(self) -> str:
@@ -113,7 +112,7 @@ def text_row(prompt: Sequence[int], completion: Sequence[int]) -> TrainingRow:
 
 
 def read_targets(store: Store, run_ids: Sequence[str], config: TrainConfig, tokenizer: Any) -> Targets:
-    """Return the targets of the stored runs. For each problem, a program is a target at most once.
+    """Return the imitation targets in stored runs. A program is a target at most once for each problem.
 
     Raises `SandboxError` if the sandbox fails on validation rows.
     """
@@ -162,7 +161,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return the best programs under random weightings, except starting programs. Ties go to the shortest."""
+    """Return all programs, except starting ones, that are best (ties: shortest) under a random weighting."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -174,9 +173,9 @@ def choose(
 
 
 def with_validation(problem: Problem) -> Problem:
-    """Return a problem with a quarter of its training rows set aside for validation.
+    """Return a copy of a problem in which a quarter of the training rows are made validation rows.
 
-    A problem is unchanged if it has groups of rows, validation rows, or fewer than eight rows.
+    Problems with a scorer, groups of rows, validation rows or fewer than eight training rows stay unchanged.
     """
     kept = choosing_rows(problem)
     if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):
@@ -191,7 +190,7 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the objectives that choose targets: three quarters, by a hash. The other objectives validate.
+    """Return the indices of the objectives that choose targets: three quarters. The others validate targets.
 
     All objectives choose if the problem has a scorer, grouped objectives, or validation rows of its own.
     """
@@ -205,10 +204,11 @@ def choosing_rows(problem: Problem) -> list[int]:
 def confirmed(
     problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
 ) -> list[FoundProgram]:
-    """Return the chosen programs that validation rows confirm, and both sides of each confirmed join.
+    """Return the `chosen` programs that validation rows confirm, and a program for each side of their joins.
 
-    A program that is right on all choosing rows must be right on every validation row. Any other program must
-    be right on one or more, if there are several. Only a problem's own validation rows need the sandbox.
+    A program that is right on all `choosing_rows` must be right on every validation row; any other, on one or
+    more if there are several. A side of a join is represented by the shortest program in `held` that is right
+    on all its rows, unless that is a starting program. Only a problem's own validation rows need the sandbox.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

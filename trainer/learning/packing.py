@@ -19,12 +19,12 @@ TOKENS_AT_ONCE = 2048
 
 
 class TrainingRow(NamedTuple):
-    """One rollout of T completion tokens, including the end token if there is one."""
+    """A rollout to train on: a prompt and T completion tokens, including the end token if there is one."""
 
     prompt_ids: tuple[int, ...]
     completion_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """(T), log-probabilities under the behaviour policy at the temperature of `UpdateSettings`."""
+    """(T), log-probability of each token under the policy that sampled it, at the sampling temperature."""
     advantages: npt.NDArray[np.float64]
     """(T), advantage of each completion token."""
 
@@ -47,17 +47,17 @@ class PackedBatch(NamedTuple):
     sequence: Tensor
     """(N), the index of the sequence of each completion token."""
     source: Tensor
-    """(N), place of each token's logits in the sequence: at the token before, or the prompt's last token."""
+    """(N), position of each token's logits: the token before it or, for a first token, the prompt's end."""
     completion_ids: Tensor
     """(N), id of each completion token."""
     logprobs: Tensor
-    """(N), log-probabilities under the behaviour policy."""
+    """(N), log-probability of each completion token under the policy that sampled it."""
     advantages: Tensor
     """(N), advantage of each completion token."""
 
 
 def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
-    """Return the rows packed into sequences with one prompt each, of at most `PACKED_TOKENS` if possible.
+    """Return sequences of rows that share a prompt: at most `PACKED_TOKENS` tokens each, or a single row.
 
     Raises `ValueError` if a group mixes prompts.
     """
@@ -119,7 +119,7 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
 
 
 def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[PackedBatch]:
-    """Yield the rows in packed batches of at most `TOKENS_AT_ONCE`. Raises the error of `pack`."""
+    """Yield packed batches of at most `TOKENS_AT_ONCE` tokens or one sequence. Raises the error of `pack`."""
 
     def tokens(sequence: list[TrainingRow]) -> int:
         return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)
@@ -129,7 +129,7 @@ def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str)
 
 
 def alike(sequences: Iterable[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield batches of sequences of similar length: at most `most` padded tokens, or a single sequence."""
+    """Yield batches of sequences of similar `length`: at most `most` padded tokens, or a single sequence."""
     part: list[T] = []
     for sequence in sorted(sequences, key=length):
         if part and length(sequence) * (len(part) + 1) > most:

@@ -27,7 +27,7 @@ from trainer.config import TrainConfig
 
 
 class TrainableModel(NamedTuple):
-    """A model to train, the reference of its KL term, and its tokenizer."""
+    """A model to train, the reference model of the KL term, and the tokenizer of both."""
 
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""
@@ -37,11 +37,11 @@ class TrainableModel(NamedTuple):
 
 
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
-    """Return a version ready for training: all its weights or, with a LoRA rank, only an adapter.
+    """Return the model of `version`, ready to train all weights or, with a LoRA rank, only an adapter.
 
     With a LoRA rank, a version that is an adapter is trained further, and any other version gets a new
-    adapter, initialised from the seed. Without a LoRA rank, an adapter is merged into its base. Without a KL
-    term, no reference is loaded.
+    adapter, initialised from the seed. Without a LoRA rank, an adapter is merged into its base. `start_model`
+    is the reference of the KL term; without a KL term, no reference is loaded.
 
     Raises `PolicyError` if a folder is missing or cannot be loaded, and `ConfigError` if the LoRA rank
     differs from the rank of the version's adapter.
@@ -67,7 +67,7 @@ def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: T
 
 
 def load_tokenizer(version: PolicyVersion) -> Any:
-    """Return a version's tokenizer without its model. Raises `PolicyError` if it is missing or damaged."""
+    """Return a version's tokenizer. Raises `PolicyError` if the tokenizer is missing or damaged."""
     require_folder(version)
     folder = base_version(version).path
     try:
@@ -145,7 +145,7 @@ def _owner_of(folder: Path) -> str:
 
 
 def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
-    """Write the folder of a version under a temporary name and rename it, so that it is always complete.
+    """Write the folder of version `number`, whole or not at all (by renaming it), and return its path.
 
     Raises `PublishError` and leaves nothing behind if the folder cannot be written or its name is taken.
     """

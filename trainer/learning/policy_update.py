@@ -1,7 +1,7 @@
-"""Makes policy-gradient steps on given rollouts, for stored groups and for arms of studies.
+"""Trains a model by optimiser steps on existing rollouts, of stored groups or of arms of studies.
 
-The loss is PPO's clipped objective, averaged over the step's completion tokens, plus a k3 KL term to a
-reference model, as in `vpo_trainer.py` (TRL). Ratios use the behaviour policy's log-probabilities.
+The loss is PPO's clipped objective, averaged over the step's completion tokens, plus a k3 estimate of the KL
+from a reference model, as in `vpo_trainer.py` (TRL). Importance ratios are to the policy that sampled.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from trainer.config import UpdateConfig
 from trainer.learning.packing import PackedBatch, TrainingRow, batches, collate
 
 _DUAL_CLIP = 3.0
-"""Upper bound of the ratio for negative advantages (dual clip)."""
+"""Upper bound of the importance ratio of tokens with a negative advantage (dual clip)."""
 
 
 class UpdateSettings(UpdateConfig):
@@ -35,10 +35,10 @@ class UpdateSettings(UpdateConfig):
 
 
 class Updater:
-    """A model with its optimiser (AdamW, constant rate after a warm-up) and frozen reference.
+    """A model with its optimiser (AdamW, constant learning rate after a warm-up) and frozen reference model.
 
-    `model` is a Hugging Face causal language model, or a PEFT model around one. It is changed in place.
-    `reference` is the model that the KL term compares with; by default, a PEFT model without its adapter.
+    `model`, which is changed in place, is a Hugging Face causal language model or a PEFT model around one.
+    `reference` is the model that the KL term compares with; by default, it is `model` without its adapter.
     Raises `ValueError` for a KL term if there is neither a reference nor an adapter.
     """
 
@@ -64,7 +64,7 @@ class Updater:
         self._optimizer.load_state_dict(state["optimizer"])
 
     def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
-        """Make one optimiser step over these groups and return its statistics.
+        """Make one optimiser step on these groups and return the statistics of the step.
 
         The rows of a group share their prompt. With `are_texts`, the rows are imitated and advantages are
         ignored. The statistics are `loss`, `kl` (nats per token, to the reference; 0 without a KL term),
@@ -116,7 +116,7 @@ class Updater:
 
 
 def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float = 1.0) -> list[Tensor]:
-    """Return the log-probability (T) of every completion token of each row, in order, in float32."""
+    """Return for each row, in order, the log-probabilities (T) of its completion tokens, in float32."""
     found: list[Tensor] = []
     with torch.inference_mode():
         for row in rows:
@@ -127,10 +127,10 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
 
 
 def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Tensor:
-    """Return the logits (N, V) of every completion token; gradients flow through the shared prompts.
+    """Return the logits (N, V) that predict the N completion tokens, over a vocabulary of V tokens.
 
-    With `bf16`, the model computes in bfloat16. It must support a mask over pairs of tokens (attention
-    `eager` or `sdpa`).
+    With `bf16`, the model computes in bfloat16. The model must support a mask over pairs of tokens (attention
+    `eager` or `sdpa`). Gradients flow through the shared prompts.
     """
     length = batch.ids.shape[1]
     before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()

@@ -1,4 +1,4 @@
-"""Calls a reward function and groups its reward vectors."""
+"""Calls a reward function during training with TRL, and arranges the reward vectors by group."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
 """A reward function that returns reward vectors. As in TRL, all arguments are passed by name.
 
 The arguments are `prompts`, `completions`, `completion_ids`, every other column of the dataset,
-`trainer_state`, `log_metric` and `log_extra`. The result has an array `[m, D]` in [0, 1] for each completion,
-where m is at most `answers_per_chain`. The entry is None if something outside the completion failed. Without
-answers, the array is empty; a repeated answer has zeros. D may differ between prompts.
+`trainer_state`, `log_metric` and `log_extra`. The result has an entry for each completion: an array `[m, D]`
+of rewards in [0, 1] for its m answers, at most `answers_per_chain`; empty without answers, and with zeros for
+a repeated answer. The entry is None if something outside the completion failed. D may vary between prompts.
 """
 
 
 Chain: TypeAlias = Floats
-"""Rewards `[m, D]` of a completion's answers, or `[0, 0]` for no answers."""
+"""Rewards `[m, D]` of a chain, which is the m answers of one completion; `[0, 0]` without answers."""
 
 
 class JudgedBatch(NamedTuple):
@@ -37,7 +37,7 @@ class JudgedBatch(NamedTuple):
 
 @dataclass(eq=False)
 class RewardFunction:
-    """A reward function for TRL that returns set scores and keeps the reward vectors for the hook."""
+    """A reward function for TRL. It returns scores of answer sets, and keeps reward vectors for the hook."""
 
     function: RewardVectorFunc
     answers: int
@@ -101,7 +101,7 @@ class JudgedGroup(NamedTuple):
 def groups_of(
     chains: Sequence[Chain | None], prompts: Sequence[Any], size: int, answers: int
 ) -> list[JudgedGroup]:
-    """Return the groups of a gathered batch, each of `size` consecutive rows."""
+    """Return the groups of a batch collected from all processes; a group is `size` consecutive rows."""
     if len(chains) % size or len(chains) != len(prompts):
         raise changed(f"{len(chains)} rows are not groups of {size}")
     groups = []
@@ -125,7 +125,7 @@ def groups_of(
 def figures_of(
     groups: Sequence[JudgedGroup], found: Sequence[Floats], weights: Callable[[int], Floats]
 ) -> dict[str, float]:
-    """Return a batch's statistics: means over groups with a valid rollout, and the number of faults."""
+    """Return a batch's statistics: the number of invalid rollouts, and means over groups with a valid one."""
     judged = [(group, values) for group, values in zip(groups, found, strict=True) if group.valid_G.any()]
     figures = {"faults": float(sum((~group.valid_G).sum() for group in groups))}
     if not judged:

@@ -1,4 +1,4 @@
-"""Assigns groups to optimiser steps, and computes the rows, advantages and statistics of a step."""
+"""Assigns groups to optimiser steps; computes the training rows, advantages and statistics of a step."""
 
 import itertools
 from collections import defaultdict
@@ -53,10 +53,10 @@ def plan_steps(
 
 
 def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
-    """Return the steps of an imitation training.
+    """Return the steps of an imitation training, with targets drawn at random.
 
-    To balance lengths and sources, targets of one source and one tercile of length form a class. A class of n
-    targets is drawn in proportion to the square root of n.
+    To balance lengths and sources, targets of one source and one third of the lengths form a class. A class
+    of n targets is drawn in proportion to the square root of n.
     """
     found = targets.found
     steps = -(-len(found) * config.imitate.passes // TARGETS_PER_STEP)
@@ -93,7 +93,7 @@ def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list
 
 
 def row_of(rollout: Rollout, advantage: float = 0.0) -> TrainingRow:
-    """Return a rollout as a row, with the advantage on every token."""
+    """Return a rollout as a training row in which every completion token has the `advantage`."""
     tokens = rollout.token_ids or ()
     given = np.full(len(tokens), advantage)
     return TrainingRow(rollout.prompt_token_ids or (), tokens, rollout.logprobs or (), given)
@@ -106,9 +106,9 @@ class GroupFigures(NamedTuple):
     """Statistics of one group; `mean_figures` averages them over a step."""
 
     set_score: float
-    """Mean set score of the rollouts."""
+    """Mean over rollouts of the score of a rollout's set of answers (`set_scores`)."""
     pool_score: float
-    """Set score of all answers of the group together."""
+    """Score of the set of all answers of the group."""
     mean_reward: float
     """Mean reward over answers and components."""
     pass_rate: float
@@ -145,7 +145,7 @@ def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
 def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]:
     """Return the statistics of a step's groups, as fields of `TrainingStep`.
 
-    Set score and pool score use the same weightings in every step, so that steps are comparable.
+    The set score and the pool score are computed with the same weightings in every step, to be comparable.
     """
     groups = [*step.groups, *step.alike]
     if not groups:

@@ -18,7 +18,7 @@ from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, f
 
 
 class Skip(StrEnum):
-    """The reason why a group is not used for training; if several apply, the first one counts."""
+    """The reason why a group is not used for training; of several reasons, the first in this list counts."""
 
     ONE_ROLLOUT = "one rollout"
     FEW_ROLLOUTS = "too few rollouts for k"
@@ -33,7 +33,7 @@ class Skip(StrEnum):
 
     @property
     def is_of_run(self) -> bool:
-        """True if the run's settings are the reason. If they rule out all groups, `read_run` fails."""
+        """True if the run's settings are the reason. `read_run` fails if such reasons skip all groups."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
@@ -55,7 +55,7 @@ class TrainingGroup(NamedTuple):
     judged: Group
     """The group; its valid rollouts have tokens and log-probabilities."""
     rewards: tuple[Floats, ...]
-    """G arrays `[m_g, D]`, with a component for each objective or, if objectives are grouped, each group."""
+    """G arrays `[m_g, D]`; D counts the objectives or, if the problem groups objectives, their groups."""
     staleness: float
     """Mean number of trainings between the start version and the versions that wrote the valid rollouts."""
 
@@ -127,10 +127,10 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return why a group cannot be used for training, or None if it can. Equal scores are not checked.
+    """Return why a group cannot be used for training, or None if it can; does not look for `NO_SPREAD`.
 
-    Raises `TrainingError` if the group is not in the start model's format, and `PolicyError` if a policy
-    version that sampled it is not stored.
+    Raises `TrainingError` if the group's tokens are not in the start model's format, and `PolicyError` if a
+    policy version that sampled the group, or an ancestor of that version, is not stored.
     """
     objective = find_objective(reader.objective.name)
     judged = list(compress(group.rollouts, group.valid_G))
@@ -172,7 +172,7 @@ def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
 
 
 def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:
-    """Return the number of trainings between two versions in their family tree.
+    """Return the number of trainings between two versions in their family tree (parents and children).
 
     Raises `PolicyError` for a version that is not stored.
     """

@@ -30,7 +30,7 @@ class HookedTrainer(GRPOTrainer):
     _paper = {}  # noqa: RUF012
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
-        """Return the batch of `generate` with new advantages; subclasses override this."""
+        """Return the batch that `generate` makes, with other advantages; subclasses implement this."""
         raise NotImplementedError
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> Batch:
@@ -52,7 +52,7 @@ class HookedTrainer(GRPOTrainer):
 
     @contextmanager
     def model_for_generation(self) -> Iterator[Any]:
-        """Yield the current model, unsharded and with caches, for sampling during the training."""
+        """Yield the current model for sampling during the training, unsharded and with key-value caches."""
         args: Any = self.args
         unwrapped = unwrap_model_for_generation(
             self.model_wrapped, self.accelerator, gather_deepspeed3_params=args.ds3_gather_for_generation
@@ -61,14 +61,14 @@ class HookedTrainer(GRPOTrainer):
             yield model
 
     def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
-        """Mask the tokens of excluded rollouts, and leave them out of the loss's denominator."""
+        """Leave rollouts that are not `is_valid` out of the loss: mask their tokens and do not count them."""
         mask = out["completion_mask"]
         kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
         out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
         out["num_items_in_batch"] = self.accelerator.gather((mask * out["tool_mask"]).sum()).sum()
 
     def log_figures(self, figures: Mapping[str, float], advantages: Sequence[float]) -> None:
-        """Add a batch's statistics to TRL's log, and its advantages to TRL's table of completions."""
+        """Add a batch's statistics to TRL's log, and replace the advantages in TRL's table of completions."""
         for name, value in figures.items():
             self._metrics[self.mode][name].append(value)
         shown: Any = self._logs["advantages"]
@@ -78,7 +78,7 @@ class HookedTrainer(GRPOTrainer):
 
 
 def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -> None:
-    """Raise `TrainingError` unless TRL's batch holds the judged rows, in order."""
+    """Raise `TrainingError` unless TRL's batch `out` has `rows` rows: the judged completions, in order."""
     for key in ("advantages", "completion_ids", "completion_mask", "num_items_in_batch"):
         if not isinstance(out, dict) or not isinstance(out.get(key), torch.Tensor):
             raise changed(f"a batch has no tensor {key!r}")
@@ -89,7 +89,7 @@ def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -
 
 
 def changed(what: str) -> TrainingError:
-    """Return the error for a version of TRL with unexpected behaviour."""
+    """Return the error that reports `what`, an unexpected behaviour of the installed version of TRL."""
     return TrainingError(
         f"TRL {importlib.metadata.version('trl')} does not work as vpo_trainer.py expects: {what}; "
         "install a version that pyproject.toml allows"

@@ -31,7 +31,7 @@ from trainer.objectives import Floats, advantages, batch_advantages, draw_weight
 
 _DEFAULT = ObjectiveConfig()
 _TRAIN, _EVALUATE, _FIGURES = range(3)
-"""Random streams of weightings, derived from the configured seed."""
+"""Numbers that, with the configured seed, give each use of random weightings its own random stream."""
 
 
 @dataclass
@@ -108,13 +108,13 @@ class VPOTrainer(HookedTrainer):
     `model` may also be a loaded model, with its tokenizer as `processing_class`. With a KL term, `model` must
     be a folder or a name, from which TRL loads the start model, or must have an adapter.
 
-    Other arguments are those of `GRPOTrainer`, except `reward_funcs` and `rollout_func`. If the reward
-    function returns None for a rollout, it counts in no mean, and not in the loss or its denominator.
+    Other arguments are those of `GRPOTrainer`, except `reward_funcs` and `rollout_func`. A rollout for which
+    the reward function returns None counts in no mean, and not in the loss or its denominator.
 
     Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch. Every
     evaluation uses the same weightings. In addition to TRL's statistics, the trainer logs those of
     `GroupFigures`, `zero_spread_share` (share of groups without a gradient) and `faults` (excluded rollouts).
-    TRL's own `reward` is the set score under fixed weightings.
+    In TRL's log, `reward` is the score of a completion's set of answers under fixed weightings.
 
     Raises `ConfigError` for invalid arguments, and during training if the reward function breaks its
     contract. Raises `TrainingError` if TRL does not work as this class expects.
@@ -156,7 +156,7 @@ class VPOTrainer(HookedTrainer):
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
-        """Return the batch with TRL's advantages replaced by the objective's."""
+        """Return the batch that `generate` makes, with the advantages of the objective instead of TRL's."""
         batches: list[JudgedBatch] = []
         self._judge.batches = batches
         out = generate()

@@ -1,7 +1,7 @@
 """The guard compares a new policy version with earlier versions, and refuses it if it is clearly worse.
 
-The earlier versions are its parent and version 0, because small losses add up. Both sampled answers and
-searches with joins are compared.
+The earlier versions are the new version's parent and, because small losses add up, version 0. The guard
+compares how good the sampled answers are, and how many problems searches with joins solve.
 """
 
 import shutil
@@ -34,7 +34,7 @@ IS_WORSE = "probe.is_worse"
 PROBE_FILE = "probe.json"
 """File with the result of the comparison, in the folder of a training."""
 FEWEST_PROBLEMS = 6
-"""Minimum number of problems for a verdict. With 5, an equal version is worse on all 5 in 1 of 32 cases."""
+"""Minimum number of problems for a verdict. An equally good version loses on all of 5 in 1 of 32 cases."""
 Values = dict[str, list[float]]
 """For each statistic, one value per probed problem."""
 
@@ -63,10 +63,10 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
     """Return the verdict whether `new` is clearly worse than an earlier version in any statistic.
 
     `earlier` has the values of the versions by name, the parent first. A version is clearly worse if, for one
-    statistic, the 95 % bootstrap interval of the difference lies below 0 and its mean below -`margin`: a loss
-    must be both certain and relevant. With fewer than `FEWEST_PROBLEMS` problems the answer is always no.
-    If both samples came from the same model, 2.5 to 3 % of the verdicts were false alarms on 12 problems or
-    more, and 5 to 9 % on 6 to 8 problems.
+    statistic, the 95 % bootstrap interval of the difference lies below 0 and the mean difference below
+    -`margin`: a loss must be both certain and relevant. With fewer than `FEWEST_PROBLEMS` problems, the
+    verdict is always no. When one model was compared with itself, 2.5 to 3 % of the verdicts were false
+    alarms on 12 problems or more, and 5 to 9 % on 6 to 8 problems.
     """
     found = {
         name: {figure: bootstrap_interval([new[figure]], [values[figure]]) for figure in new}
@@ -92,7 +92,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Search the problems. Return 1.0 (solved, held-out rows too) or 0.0 for each, and the total tokens."""
+    """Search each problem. Return for each 1.0 (solved, held-out rows too) or 0.0; and the tokens of all."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})

@@ -27,12 +27,12 @@ class Loop:
     searched: tuple[Problem, ...]
     """The problems of every round; a problem with several searches per round occurs several times."""
     held_out: tuple[Problem, ...]
-    """Problems for the guard and to measure training; empty if a problem does not fit the built-in format."""
+    """Problems to measure training on; empty if a problem of the loop does not fit the built-in format."""
     search: Config
     """Configuration of every run, except its seed."""
     train: TrainConfig
     guarded: tuple[Problem, ...] = field(default=(), kw_only=True)
-    """Problems for the guard alone. If there are none, the guard uses `held_out`."""
+    """Problems for the guard alone; if there are none, the guard uses the `held_out` problems."""
 
     @cached_property
     def id(self) -> str:
@@ -74,12 +74,12 @@ def plan_loop(
     searches: int = 1,
     entries: Sequence[SuiteEntry] = (),
 ) -> Loop:
-    """Return the loop over a suite or over one problem.
+    """Return the definition of a loop over the problems of a suite or over one problem.
 
-    `split_suite` holds out problems of a suite, as `entries` and `train.probe.problems` say. Up to `limit` of
-    the other problems are searched, `searches` times per round. With one problem, generated problems are held
-    out. If a problem does not fit the built-in model's format, which probes use, no problem is held out.
-    Raises `ConfigError` without problems, or if the settings of search and training are incompatible.
+    `split_suite` holds out problems of a suite, according to `entries` and `train.probe.problems`. Up to
+    `limit` of the other problems are searched, each `searches` times per round. With one problem, generated
+    problems are held out. No problem is held out if one does not fit the built-in model's format, which
+    probes use. Raises `ConfigError` without problems, or if search and training settings are incompatible.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

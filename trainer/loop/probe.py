@@ -1,8 +1,8 @@
 """Measures a policy version on problems that it was not trained on.
 
 A probe samples answers to root prompts (training rows only, no parent) and judges them in the sandbox. Row
-orders and random numbers depend only on its seed and the problem, so that sampling noise partly cancels in
-the difference of two versions. Problems with a scorer and models behind a server are not supported.
+orders and random numbers depend only on the probe's seed and the problem, so that sampling noise partly
+cancels in the difference of two versions. Problems with a scorer, and models on a server, are not supported.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ if TYPE_CHECKING:  # it loads torch, which tables and verdicts do not need
     from evovpo.proposers.local import LocalPolicy
 
 KS = (1, 2, 3, 6, 12, 24, 48, 96)
-"""Values of k in results."""
+"""The values of k for which results have statistics such as best@k."""
 
 _CHAINS_PER_PROMPT = 4
-"""Completions per prompt. Each prompt has its own row order, but every prompt costs a prefill."""
+"""Completions per prompt. With fewer, there are more prompts and so more row orders, but more prefills."""
 _BATCH_PROMPTS = 24
 _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 """Minimum training rows and number of held-out rows of a generated problem."""
@@ -119,11 +119,11 @@ def probe(
     config: Config = Config(),  # noqa: B008  # frozen
     on_problem: Callable[[int, int], None] = lambda done, total: None,
 ) -> ProbeResult:
-    """Sample at least `k_max` answers to each problem from a policy, and return their statistics.
+    """Sample at least `k_max` answers to each problem from a policy, and return the answers' statistics.
 
-    `policy` is a version or a model folder, and each completion has `answers` answers. `config` has the
-    sandbox settings, and the store to hide from programs. `on_problem(done, total)` is called after each
-    problem.
+    `policy` is a policy version or a model folder. Each completion has `answers` answers. `config` has the
+    sandbox settings, and names the store that programs must not read. `on_problem(done, total)` is called
+    after each problem.
 
     Raises `PolicyError` if the folder cannot be loaded, `ProblemError` if a problem does not fit the built-in
     format, `SandboxError` if no completion for a problem can be judged, `ConfigError` without problems or
@@ -155,7 +155,7 @@ def cpu_seconds() -> float:
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return root prompts (no parent program) for `chains` completions; they show rows as in a search."""
+    """Return root prompts (no parent program), as in a search, for `chains` completions of `answers` each."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):

@@ -2,8 +2,8 @@
 
 Every version in the table `policy_versions` can be served. Before a version is added to the table, its folder
 is written under a temporary name and renamed. Then the log-probabilities of a fixed text, from the folder and
-from every server, are compared with the trainer's. If the process is killed before the version is added, the
-next publication removes the folder. Only one process at a time publishes into a policies folder.
+from every server, are compared with the trained model's. If the process is killed before it adds the version,
+the next publication removes the folder. Only one process at a time publishes into a policies folder.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ def publish_policy(
     """Write a trained model as the next policy version, and store the version without serving it.
 
     For a PEFT model, only the adapter is written, and the servers in `targets` load it; its base must be a
-    folder. `made` has the origin of the version; the number and the path are chosen here. If the last stored
-    version is `made` already, for example after a crash, the call completes its publication and returns it.
+    folder. `made` has the origin of the version; the number and the path are chosen here. If `made` is stored
+    already as the last version, for example after a crash, its publication is completed.
 
     Raises `PublishError` and stores a `refused` event if the log-probabilities of the written folder or of a
-    server differ from the model's, or if a server fails. The refused folder is kept for inspection. If the
+    server differ from the model's, or if a server fails. A refused new folder is kept for inspection. If the
     folder cannot be written (disk full), raises `PublishError` and stores nothing.
     """
     version = _stored_before(store, trained, made)
@@ -80,8 +80,8 @@ def serve_policy(
 ) -> PolicyVersion:
     """Load a stored version into every server in `targets`, serve it to searches, and return it.
 
-    Servers can load adapters only; full weights must be those that the server was started with. Then all
-    other adapters are unloaded, except that of the version served before, which may still have requests.
+    Servers can load adapters only; full weights must be those that the server was started with. At the end,
+    all other adapters are unloaded, except that of the version served before, which may still have requests.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
     `PublishError` and stores a `refused` event if the folder has changed since publication or a server fails.
@@ -106,7 +106,7 @@ def serve_policy(
 def roll_back(store: Store, number: int | None = None, targets: Sequence[VLLMServer] = ()) -> PolicyVersion:
     """Serve an older version again, by default the parent of the served version, and return it.
 
-    Raises the errors of `serve_policy`, and `PublishError` if no version is served or it has no parent.
+    Raises as `serve_policy` does, and `PublishError` if no version is served or the served one has no parent.
     """
     served = store.served()
     if served is None:
@@ -143,7 +143,7 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 
 
 def make_warm_up(model: Any) -> WarmUp:
-    """Return the likeliest next tokens of a fixed text and their log-probabilities.
+    """Return a fixed text, the likeliest tokens after its last positions, and their log-probabilities.
 
     The text is pseudo-random, because changed weights hardly show on text like the training data.
     """
@@ -155,7 +155,7 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return the log-probability of each token in `next_ids`, one after each of a text's last N positions."""
+    """Return the log-probability of each of N tokens `next_ids` after one of a text's last N positions."""
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
@@ -175,7 +175,7 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Load a version from its folder and into all servers; return the differences from `warm_up` as text.
+    """Compare a version, loaded from its folder and into all servers, with `warm_up`; return the differences.
 
     Raises `PolicyError` if the folder is unusable or differs by more than `TOLERANCE`. If a server fails or
     exceeds its own tolerance, unloads the version from all servers and raises `ServerError`.

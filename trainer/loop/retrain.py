@@ -34,7 +34,7 @@ class RetrainResult(NamedTuple):
     """Number of the new version; None for a dry run."""
     objective: str
     groups_used: int
-    """Number of different groups used."""
+    """Number of groups trained on; a group of several passes counts once."""
     groups_skipped: int
     steps: int
     tokens: int
@@ -42,7 +42,7 @@ class RetrainResult(NamedTuple):
     seconds: float
     """Wall-clock seconds in this process."""
     probe: Json
-    """Best@k and pass@k of the version and its parent, and the verdict; None if nothing was probed."""
+    """Statistics of the version and its parent, and the guard's verdict; None if nothing was probed."""
     targets: int
     """Number of imitated programs."""
     targets_by_source: dict[str, int]
@@ -120,7 +120,7 @@ def retrain(
 
 
 def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
-    """Return the fields of a result that are known from its plan. `seconds` is the time spent so far."""
+    """Return the result of a training as far as its plan shows it. `seconds` is the time spent so far."""
     return RetrainResult(
         policy_version=None,
         objective=plan.training.objective,
@@ -137,14 +137,14 @@ def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
 
 
 def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
-    """Store version 0 and serve it, unless something is served already."""
+    """Store the start model as version 0 and serve it, unless the store serves a version already."""
     if store.served() is None:
         store.add_policy_version(start_model)
         store.serve(0, "the start model")
 
 
 def default_policies(store: Store) -> Path:
-    """Return the policies folder of a store: next to its file or, for a server, in the current directory."""
+    """Return the policies folder of a store: next to its file or, without one, in the current directory."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 

@@ -11,12 +11,12 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Maximum number of guard problems. A suite gives none if fewer than 3 times as many are left to search."""
+"""Maximum number of guard problems. A suite with fewer than 3 times as many left to search gives none."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parts(NamedTuple):
-    """The problems of a suite, grouped by their use in a loop."""
+    """The problems that a loop searches, holds out to measure training, and uses for the guard."""
 
     searched: tuple[Problem, ...]
     held_out: tuple[Problem, ...]
@@ -24,12 +24,12 @@ class Parts(NamedTuple):
 
 
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
-    """Return the parts of a suite of two or more problems; `entries` give families and held-out marks.
+    """Split a suite of two or more problems. `entries` give families, and mark problems to hold out.
 
     Families with a marked problem are not searched, and at most `asked` marked problems are held out. Of the
-    other families, `split_problems` holds out at most `asked` problems, and at most half. The guard gets
-    generated problems if there are marks, and otherwise problems of the suite if it is large. Raises
-    `ConfigError` if the marks leave nothing to search.
+    other families, `split_problems` holds out at most `asked` problems, and at most half. If problems are
+    marked, the guard gets generated problems; otherwise, it gets problems of the suite if many are left.
+    Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -55,9 +55,9 @@ def split_problems(
     """Return the searched problems and at most `held_out` held-out problems, both in the given order.
 
     The choice depends on a hash of seed and id, so that adding a problem moves at most one other problem.
-    `families` maps problem ids to families. If some of several families have more than one problem, at most
-    one problem of each such family is held out, and families of one problem are searched. Raises
-    `ConfigError` if nothing would be left to search.
+    `families` maps problem ids to families. If there are several families, and not all have just one
+    problem, families of one problem are searched, and at most one problem of every other family is held out.
+    Raises `ConfigError` if nothing would be left to search.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(

@@ -31,7 +31,7 @@ from trainer.learning.step_data import StepData, row_of, step_figures, training_
 from trainer.loop.training_plan import TrainingCallbacks, TrainingPlan
 
 LOGPROB_TOLERANCE = 0.05
-"""Maximum mean error of logged log-probabilities, in nats per token; bfloat16 servers stay far below it."""
+"""Maximum mean error of stored log-probabilities, in nats per token; bfloat16 servers stay far below it."""
 _CHECKED_ROWS = 16
 _WARMUP_STEPS = 3
 CHECKPOINT_STEPS = 10
@@ -40,10 +40,10 @@ CHECKPOINT_STEPS = 10
 def make_steps(
     store: Store, plan: TrainingPlan, trained: TrainableModel, folder: Path, watch: TrainingCallbacks
 ) -> None:
-    """Run the remaining steps of a training, store a row for each step, and write regular checkpoints.
+    """Run the remaining steps of a training, store a `TrainingStep` for each, and write regular checkpoints.
 
-    Raises `TrainingError` if the start version does not reproduce the log-probabilities logged with its
-    rollouts, and `DivergedError` if the loss is not finite.
+    Raises `TrainingError` if the start version does not reproduce the log-probabilities that are stored with
+    its rollouts, and `DivergedError` if the loss is not finite.
     """
     _check_logprobs(plan, trained.model)
     settings = plan.config.update
@@ -92,9 +92,9 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return new pretraining rows against forgetting, one for each text of the step.
+    """Return newly generated pretraining rows, one for each text of the step, so that the model forgets less.
 
-    There are none if the model does not write the built-in model's language.
+    The result is empty if the model does not write the built-in model's language.
     """
     count = len(step.texts) if PROMPT_END in tokenizer.get_vocab() else 0
     rng = Random(f"replay:{config.run.seed}:{number}")
@@ -116,7 +116,7 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return some training rollouts as rows; with `written_by`, only rollouts of this policy version."""
+    """Return up to 16 rollouts of the plan as training rows; with `written_by`, only of that version."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)
@@ -127,7 +127,7 @@ def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow
 
 
 def _differences(plan: TrainingPlan, model: Any, rows: Sequence[TrainingRow]) -> torch.Tensor:
-    """Return each token's log-probability under the model minus the logged one, in nats."""
+    """Return each token's log-probability under the model minus its stored log-probability, in nats."""
     model.eval()
     computed = torch.cat(token_logprobs(model, rows, plan.sampling.temperature))
     return computed - torch.tensor([value for row in rows for value in row.logprobs])

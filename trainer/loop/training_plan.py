@@ -49,7 +49,7 @@ class TrainingPlan(NamedTuple):
 
     @property
     def groups_used(self) -> int:
-        """Number of different groups for training."""
+        """Number of groups to train on; a group of several passes counts once."""
         return sum(len(data.groups) for data in self.data)
 
     @property
@@ -81,7 +81,7 @@ class TrainingCallbacks:
 
 
 def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:
-    """Return the plan of a training on these runs, without changing anything. Raises as `retrain` does."""
+    """Return the plan of a training on the runs `ids`; change nothing. Raises errors as `retrain` does."""
     if not ids or len(set(ids)) < len(ids):
         raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
     runs = [store.run(run_id) for run_id in ids]
@@ -161,7 +161,7 @@ def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> Training
 
 
 def start_version(folder: str | None) -> PolicyVersion:
-    """Return a model folder (None: the built-in model) as policy version 0."""
+    """Return policy version 0, whose model is in `folder`, or is the built-in model if `folder` is None."""
     return PolicyVersion(0, None, str(resolved(folder or BUILT_IN_MODEL)))
 
 

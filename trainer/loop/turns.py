@@ -35,7 +35,7 @@ class LoopWatch(TrainingCallbacks):
 
 @dataclass(frozen=True)
 class Turns:
-    """A running loop with its store and policy folder."""
+    """The turns of a running loop: searches and trainings, in a store and a folder of policies."""
 
     loop: Loop
     store: Store
@@ -52,7 +52,7 @@ class Turns:
         serve_start_model(self.store, start_model)
 
     def take(self, rounds: int, *, trains: bool = True) -> None:
-        """Search and, if `trains`, train once per round; finished work is skipped."""
+        """Run rounds 1 to `rounds`: search and, if `trains`, train in each. Finished work is skipped."""
         self.begin()
         for number in range(1, rounds + 1):
             self.search_round(number)
@@ -60,7 +60,7 @@ class Turns:
                 self.train_round(number)
 
     def search_round(self, number: int) -> None:
-        """Run the unfinished runs of a round; interrupted runs continue.
+        """Start or continue all searches of a round that are not finished.
 
         Up to `jobs` processes are used, but only this process if one is enough or the store is in memory. If
         runs fail in other processes, raises a `TrainingError` that names them.

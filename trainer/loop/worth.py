@@ -26,7 +26,7 @@ from trainer.loop.turns import Turns
 ANSWERS = KS[-1]
 """Number of answers to each held-out problem, from each measured version."""
 _PARTS = 4
-"""Parts of a measurement per process, so that the load is balanced and progress is reported."""
+"""Parts per process into which the problems of a measurement are split, for balance and for progress."""
 _FEW_TARGETS = 30
 """With fewer imitation targets, the model only memorises them; a trial with a gain had 229 targets."""
 _MOSTLY = 0.8
@@ -46,14 +46,14 @@ class LoopResult(NamedTuple):
 
     `best_at_k` and `pass_at_k` have a value for each k. `solved_heldout` is the expected number of problems
     solved with `answers` answers each; `solved_by_answers` also has this number for fewer answers.
-    `solved_in_searches` counts problems solved by searches with joins. All three include held-out rows.
+    `solved_in_searches` counts problems solved by searches with joins. Held-out rows must be right too.
     """
     after: Json
     """The same statistics of the last trained version, even if it is not served."""
     served: int
     """Number of the served version."""
     break_even: Json
-    """Number of problems after which the loop has paid for itself, by unit; empty if nothing was trained."""
+    """For each unit of cost, after how many problems the loop has paid for itself; empty without training."""
     verdict: str
 
 
@@ -63,10 +63,10 @@ class LoopComparison(NamedTuple):
     before: ProbeResult
     after: ProbeResult
     spent: dict[str, dict[str, ArmCosts]]
-    """For each unit, the costs of the start model and of the last version; empty if nothing was trained."""
+    """For each unit, the costs of the `start` model and of the `trained` version; empty without training."""
 
     def break_even(self) -> list[BreakEven]:
-        """Return the number of problems after which the loop has paid for itself, by unit."""
+        """Return for each unit of cost the number of problems after which the loop has paid for itself."""
         return [
             pays_after("trained", "start", "iid", unit, by_arm["trained"], by_arm["start"])
             for unit, by_arm in self.spent.items()
@@ -80,7 +80,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the costs in `unit` of the training and of `ANSWERS` answers, with the solved problems."""
+        """Return the cost `training`, the cost per problem of `ANSWERS` answers, and what they solved."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -101,7 +101,7 @@ class _Measured(NamedTuple):
 
 
 def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | None]:
-    """Return the result of a loop and, if problems were held out, the measurements before and after."""
+    """Return the result of a loop and, if problems were held out, the measurements behind the result."""
     loop, store = turns.loop, turns.store
     start_model = store.policy_version(0)
     ids = {training.id for training in turns.trainings()}
@@ -120,7 +120,7 @@ def compare(turns: Turns, rounds: int) -> tuple[LoopResult, LoopComparison | Non
     )
     if not loop.held_out:
         return result, None
-    # A single version if nothing was trained.
+    # Without training, both are one version, which is measured once.
     measured = [_measure(turns, version) for version in dict.fromkeys((start_model, last))]
     before, after = measured[0], measured[-1]
     training = _spent(turns, rounds, made)
@@ -201,7 +201,7 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return for each round the best mean reward that a search found, averaged over the searches."""
+    """Return for each round the mean over its searches of the best mean reward that each search found."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)

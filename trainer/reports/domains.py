@@ -33,7 +33,7 @@ def trained_view(found: TrainingResult) -> RenderableType:
 
 
 def preview_view(found: Mapping[str, Any]) -> RenderableType:
-    """Return a view of sample prompts, completions and rewards, the verdict on VPO, and the training cost."""
+    """Return a view of a training's preview: some answers with rewards, whether VPO fits, and the cost."""
     parts: list[RenderableType] = []
     for one in found["samples"]:
         table, prompt = Table.grid("", folded(), padding=(0, 1)), one["prompt"]
@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the first policy's statistics as JSON. With others, add all statistics and the differences."""
+    """Return the first policy's statistics as JSON; for several, those of all, and differences to it."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
@@ -74,7 +74,7 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
     """Return a table for each statistic, with the policies side by side.
 
-    The difference to the first policy is in parentheses, and bold if its interval excludes zero.
+    The difference to the first policy is in parentheses. The cell is bold if its interval excludes zero.
     """
     from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 
@@ -99,7 +99,7 @@ def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
 
 
 def write_figures_png(path: Path, found: Sequence[PolicyFigures], domain: str) -> None:
-    """Plot best@k and E_w best@k of policies against k. Raises `ConfigError` for an unwritable file."""
+    """Plot best@k and E_w best@k of policies against k. Raises `ConfigError` if `path` cannot be written."""
     from trainer.domains.policy_figures import BY_K
 
     named = list(zip(_names(found), found, strict=True))

@@ -28,7 +28,7 @@ _LOGGED = {
 
 
 def write_report(results: StudyResults) -> tuple[str, list[Path]]:
-    """Write `report.md`, `results.json` and pictures into the study's folder; return the text and files."""
+    """Write `report.md`, `results.json` and pictures into the study's folder; return the text and paths."""
     folder = results.study.folder
     pictures = list(_pictures(folder, results))
     text = report_markdown(results, [picture.name for picture in pictures])
@@ -43,8 +43,8 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
-    `solved_by_search` and `unlocked` (relative to the first reference) are for the study's first strategy, or
-    None if models answered test tasks. `by_strategy` has both for all strategies.
+    In an arm, `solved_by_search` and `unlocked` (solved, but not by the first reference) are for the study's
+    first strategy, or None if models answered test tasks. `by_strategy` has both for all strategies.
     """
     study = results.study
     figures = {
@@ -135,7 +135,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the mean of each statistic that does not depend on k; `hypervolume` is None for older rows."""
+    """Return the mean of each statistic without k; `hypervolume` is None if rows, being older, lack it."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found
@@ -144,7 +144,7 @@ def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
 
 
 def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
-    """Return the statistics by k with their JSON names; `best_at_k` and `pass_at_k` may be empty."""
+    """Return the statistics by k under their names in JSON, always with `best_at_k` and `pass_at_k`."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 

@@ -25,22 +25,22 @@ COLLINEAR = 0.9
 (ToolRL, +.028 best@16), but not at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
 and .12, VPO gains as little as at .86."""
 SMALLEST_HEADROOM = 0.01
-"""A headroom below this is noise. With 100 shared weightings, the estimated difference of two sets of three
-answers over four components has a standard deviation of about 0.008."""
+"""A headroom (`Headroom`) below this is noise. Estimated with 100 weightings, the difference of two sets of
+three answers over four components has a standard deviation of about 0.008."""
 RARE = 0.02
-"""Share of rewarded answers up to which VPO gains nothing. In an independent replication on mazes, where 2 %
-of the routes succeeded, VPO was worse than a plain scalar reward (best@30 .155 against .210)."""
+"""VPO gains nothing if at most this share of answers has any reward. In an independent replication on mazes,
+where 2 % of routes succeeded, VPO was worse than a plain scalar reward (best@30 .155 against .210)."""
 FEWEST_SPREAD = 0.25
-"""Minimum share of groups whose chains differ in score; below this share, most sampling is wasted."""
+"""Minimum share of prompts whose chains have different scores; below it, most sampling is wasted."""
 FEW_ANSWERS = 30
-"""Minimum number of different answers. With fewer answers, a correlation of 0 has an error above ±.18."""
+"""With fewer different answers, figures are rough: a correlation of 0 then has an error above ±.18."""
 UNREADABLE = 0.5
 """If this share of answers has no program, the format should be trained first, because VPO itself does not
 reward readable answers (the authors use no format bonus)."""
 
 
 class Verdict(StrEnum):
-    """Verdict on VPO with the proposer's present answers."""
+    """Whether it is worth training the proposer with VPO, given its present answers."""
 
     WORTH = "worth it"
     CHANGE = "worth it after changes"
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     """A finding in words."""
 
     allows: Verdict
-    """Best verdict that the finding allows; `WORTH` if the finding is only information."""
+    """The best verdict possible in view of the finding; `WORTH` if the finding is only information."""
     text: str
     advice: str = ""
     """Recommended action; may be empty."""
@@ -61,13 +61,13 @@ class Advice(NamedTuple):
     """Advised training settings."""
 
     groups: Groups
-    """Groups of the sample's components; as many groups as components means no grouping."""
+    """Advised groups of the sample's components; with one component in each group, no grouping is advised."""
     answers: int
     """m, number of answers per chain."""
     rollouts: int
     """G, number of rollouts per prompt."""
     headroom: Headroom
-    """Headroom of the sample if its components are grouped by `groups`."""
+    """Headroom of the sample after its components are grouped by `groups`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def advise(sample: Sample, figures: Figures) -> Advice:
         # A chain is rewarded with probability p; with (1 - p)^G = 1/4 one group in four has no reward.
         needed = math.log(0.25) / math.log(1 - sum(rewarded) / len(rewarded))
         rollouts = min(MOST_ROLLOUTS, max(rollouts, math.ceil(needed)))
-    # n specialists cover n behaviours, so larger sets add nothing. Single answers are combined at random.
+    # n specialists cover n behaviours, so larger sets add nothing. Chains of one answer stay as they are.
     behaviours = effective_rank(group_rewards(sample.different_N_D, groups))
     answers = 1 if sample.answers == 1 else min(SET_SIZE, max(2, math.ceil(behaviours - 0.5)))
     return Advice(groups, answers, rollouts, headroom(sample, groups))
@@ -259,5 +259,5 @@ def _about_components(sample: Sample, figures: Figures, advice: Advice) -> Itera
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; only an exact 0 is written as 0 %."""
+    """Return a share in percent as text; a share above 0 is never written as 0 %."""
     return "under 1 %" if 0 < share < 0.01 else f"{share:.0%}".replace("%", " %")

@@ -12,14 +12,14 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """The rewards of evaluated groups, with the components grouped as the problem says."""
+    """The rewards of evaluated groups, after the grouping of components in the problem."""
 
     names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
-    """For each component, the objectives whose mean is the component."""
+    """Names of the objectives whose mean is the component, for each component."""
     pools: tuple[tuple[Floats, ...], ...]
-    """For each of P prompts, the rewards `[m, D]` of each chain without a sandbox failure. An answer that is
-    unreadable, or repeats an earlier answer of the chain, has zeros."""
+    """The rewards `[m, D]` of each chain without a sandbox failure, for each of P prompts. The rewards are 0
+    for an answer that is unreadable or repeats an earlier answer of the chain."""
     different_N_D: Floats
     answers: int
     """Number of answers requested per completion (the maximum over prompts)."""
@@ -48,7 +48,7 @@ def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
 
 
 JudgedChain: TypeAlias = "tuple[Floats, Sequence[str | None]]"
-"""Rewards `[m, D]` of a chain, with zeros for repeats, and a key for each answer (None if unreadable)."""
+"""Rewards `[m, D]` of a chain (0 for repeats), and for each answer its program id (None if unreadable)."""
 
 
 def sample_of(
@@ -83,7 +83,7 @@ SET_SIZE = 3
 _WEIGHTINGS = 1024
 _SETS = 2000
 _EPSILON = 1e-6
-"""Standard deviation of set scores below which a group has no spread, as in the trainer."""
+"""A smaller standard deviation of the scores of a prompt's chains counts as 0, as in the trainer."""
 
 
 class Headroom(NamedTuple):
@@ -94,24 +94,24 @@ class Headroom(NamedTuple):
     prompts: float
     """Mean over prompts, where all answers to a prompt are one set."""
     best: float
-    """Headroom of the `SET_SIZE` different answers from `best_set`, which shows the potential of VPO."""
+    """Headroom of the sample's best `SET_SIZE` answers (`best_set`), which shows the potential of VPO."""
 
 
 def weightings(components: int) -> Floats:
-    """Return about a thousand fixed weightings `[K, D]`: draws from Dirichlet(1) and all cyclic shifts."""
+    """Return about 1,000 fixed weightings `[K, D]`: draws from Dirichlet(1) and their cyclic shifts."""
     draws = np.random.default_rng(0).dirichlet(np.ones(components), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
 
 def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
-    """Return the mean headroom of S sets: VPO's reward of a set, E_w max w·r, minus its best mean reward."""
+    """Return the mean over S sets of VPO's reward of the set, E_w max w·r, minus its best mean reward."""
     return float(
         np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
     )
 
 
 def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
-    """Return random sets of up to `SET_SIZE` answers to one prompt: about 2,000, equally many per prompt."""
+    """Return about 2,000 random sets of at most `SET_SIZE` answers; each prompt has equally many sets."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -157,7 +157,7 @@ class Figures:
     rank: float
     """`effective_rank`: from 1 to the number of varying components; 0 if no component varies."""
     correlation: float | None
-    """Mean Pearson correlation of pairs of varying components; None without such a pair."""
+    """Mean Pearson correlation over pairs of varying components; None if there is no pair."""
     mean_rewards: tuple[float, ...]
     """Mean of each component over different answers; for rewards of 0 or 1, the pass rate."""
     dead: tuple[int, ...]
@@ -170,9 +170,9 @@ class Figures:
     right: float
     """Share of answers with every component at 1."""
     spread: float
-    """Share of prompts whose chains differ in set score."""
+    """Share of prompts whose chains have different scores (E_w max w·r)."""
     flat_at_zero: float
-    """Share of prompts whose chains all score 0."""
+    """Share of prompts whose chains all have the score 0."""
     unreadable: float
 
 

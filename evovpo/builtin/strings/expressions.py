@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return variants of an expression, shortest first; in each, a piece of one part replaces this part."""
+    """Return variants, shortest first; each puts a part of one subexpression in the subexpression's place."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression of a program in the form of `to_source`, or None for other programs."""
+    """Return the canonical expression that a program returns; None unless it has the form of `to_source`."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:

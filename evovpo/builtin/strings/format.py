@@ -1,7 +1,7 @@
 """The prompt format of the built-in model, and its vocabulary.
 
 A prompt contains the number of answers, the examples as alignments, and maybe a parent program with outputs.
-A completion contains up to four expressions separated by `⟦sep⟧`, then `⟦end⟧`. Decoding concatenates tokens.
+A completion has up to four expressions separated by `⟦sep⟧`, then `⟦end⟧`; its text is its tokens joined.
 """
 
 import re
@@ -36,7 +36,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the strings of several characters that are single tokens in programs."""
+    """Return the tokens of programs that have several characters, such as `.upper()`."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -64,9 +64,9 @@ def encode_prompt(
     parent: str | None = None,
     parent_outputs: Sequence[str | None] = (),
 ) -> str:
-    """Return the prompt text that shows N examples (at most `MAX_ROWS`) and requests `answers` programs.
+    """Return a prompt's text, which shows N examples (at most `MAX_ROWS`) and requests `answers` programs.
 
-    `parent` is a canonical expression, and `parent_outputs` are its N outputs, with None for an error.
+    `parent` is a canonical expression, and `parent_outputs` are the parent's N outputs, None for an error.
     """
     shown = describe_inputs(inputs)
     wanted = describe_outputs(inputs, outputs)
@@ -125,20 +125,20 @@ class ExpressionFormat:
         return (Message("user", text),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """Return whether the program has the role of a parent, and is a single expression."""
+        """True if a prompt can show `program`: the role is `PARENT`, and the program is one expression."""
         return (
             role is ParentRole.PARENT and expressions.from_source(program.source, problem.entry) is not None
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion with an answer for each program; empty if the program is no expression."""
+        """Return a completion with one answer per program; an answer is empty if its program does not fit."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the answers of a rollout, each with its program if the answer is a valid expression."""
+        """Return a rollout's first `answers` answers, each with its program if it is an expression."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)
@@ -149,7 +149,7 @@ class ExpressionFormat:
 
 def _got(problem: Problem, evaluation: Evaluation, row: int) -> str | None:
     if evaluation.rewards is not None and evaluation.rewards[row] >= 1.0:
-        # Long outputs are not kept, but the output of a passed row is known.
+        # Evaluations omit long outputs, but on a passed row the output equals the expected output.
         return str(problem.train[row].output)
     output = None if evaluation.outputs is None else evaluation.outputs[row]
     return output if isinstance(output, str) else None

@@ -98,7 +98,7 @@ def render(tree: Tree) -> str:
 
 
 def spell(tree: Tree) -> str:
-    """Return Python text equivalent to `render`, but fully parenthesized; ten times as fast."""
+    """Return fully parenthesized Python text of `tree`; this is ten times as fast as `render`."""
     kind = tree[0]
     if kind == "arg":
         return ARGUMENTS[tree[1]]
@@ -108,7 +108,7 @@ def spell(tree: Tree) -> str:
 
 
 def type_of(tree: Tree) -> str:
-    """Return the type letter of `tree` (see the module's docstring)."""
+    """Return the letter for the type of `tree`, as in the docstrings of this module and of `OPS`."""
     leaves = {"arg": "S", "lit": "T", "pat": "P", "int": "I"}
     return leaves.get(tree[0]) or OPS[tree[0]].type
 
@@ -144,9 +144,9 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield variants of `tree`; in each, a part of the same type replaces one string or list operation.
+    """Yield variants of `tree`; each replaces one string or list operation by a part of it of the same type.
 
-    For each sampled program, pretraining uses the shortest variant with the same outputs.
+    Pretraining replaces each sampled program by the shortest variant with the same outputs.
     """
     for path in paths(tree):
         node = subtree(tree, path)

@@ -38,10 +38,10 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
 
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
-    """Return {test: results for all rows} for the tests that a join may branch on, simplest first.
+    """Return {condition: its results for all rows} for the conditions of joins, simplest first.
 
-    The tests derive from the training inputs. Tests that hold for all rows or no row are left out. Of several
-    tests with the same results, only the first is returned.
+    The conditions derive from the training inputs. Conditions that hold for all rows or no row are left out.
+    Of several conditions with the same results, only the first is returned.
     """
     found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):
@@ -53,7 +53,7 @@ def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
-    """Return a test as a function of a row. `eval` is safe, as `_tests` quotes all literals in the text."""
+    """Return a condition as a function of a row. `eval` is safe, because `_tests` quotes all literals."""
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
 

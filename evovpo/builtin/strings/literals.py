@@ -32,7 +32,7 @@ class Literals:
         return ("arg", self.rng.randrange(self.arguments))
 
     def literal(self) -> Tree:
-        """Return a literal to search for, mostly a separator that occurs in the inputs."""
+        """Return a literal to find in an input, mostly a separator that occurs in the inputs."""
         draw = self.rng.random()
         if self._shared and draw < 0.16:
             word = self.rng.choice(self._shared)
@@ -44,7 +44,7 @@ class Literals:
         return ("lit", self.rng.choice(SEPARATORS + OTHER_LITERALS[1:]))
 
     def glue(self) -> Tree:
-        """Return a literal for the output: a separator, short text, or sometimes made-up words."""
+        """Return a literal to write into an output: a separator, a short text, or sometimes made-up words."""
         draw = self.rng.random()
         if draw < 0.62:
             return ("lit", self.rng.choice(SEPARATORS))

@@ -24,13 +24,13 @@ _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
 
 
 def runs(text: str) -> list[str]:
-    """Split `text` into runs."""
+    """Return the runs of `text`, in order."""
     return _RUN.findall(text)
 
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return the token for a run of characters of one kind: the kind, and the length up to a maximum."""
+    """Return a token with a run's kind and length (up to a maximum); other single characters stay."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 class _Way(NamedTuple):
     vote: str
-    """Reference to the run, with its form. The vote that is most frequent in all rows wins."""
+    """Reference and form as text. Of several ways, the one with the most frequent text is used."""
     source: tuple[int, int]
     """Index of the argument, and index of the run in this argument."""
     order: int
@@ -112,7 +112,7 @@ _FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
-    """Return the forms of `run` that match the output at `position`, and their lengths."""
+    """Return (form, length) for each form of `run`, such as upper case or a prefix, found at `position`."""
     found = []
     for form, change in _CASES:
         changed = change(run)
@@ -161,8 +161,8 @@ def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) ->
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return one text for each of N rows, which shows the arguments as runs.
 
-    A run of letters or digits is spelled out only if several rows share it, because only a shared run can be
-    a constant of the program.
+    A run of letters or digits is spelled out only if it is short and occurs in several rows, because only
+    such a run can be a constant of the program.
     """
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})

@@ -41,14 +41,14 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws random typed trees; `Literals` describes how the input rows are used."""
+    """Draws random trees (`grammar`) of programs and their parts; `Literals` says how rows are used."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)
         return str(self.rng.choices(names, weights)[0])
 
     def string(self, depth: int) -> Tree:
-        """Return a string-valued tree with at most `depth` nested operations."""
+        """Return a string-valued tree; a larger `depth` allows more nested operations, 0 none."""
         if depth <= 0:
             return self.argument()
         name = self._pick(_STRING_OPS)
@@ -151,7 +151,7 @@ class Sampler(Literals):
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
-        """Return a list-valued tree for `join`."""
+        """Return a list-valued tree for `join`; a larger `depth` allows more nested operations."""
         name = self._pick(_JOINED_OPS)
         if name in ("words", "split", "findall") or depth <= -1:
             return self.plain_list(depth)

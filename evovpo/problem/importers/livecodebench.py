@@ -41,7 +41,7 @@ _Cases = list[dict[str, Any]]
 
 
 def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | SkippedTask]:
-    """Return the first `limit` tasks of a file; raises `ProblemError` for a file in another format."""
+    """Return the first `limit` tasks of a file. Raises `ProblemError` if the file has another format."""
     loaded: list[ImportedTask | SkippedTask] = []
     for number, value in enumerate(islice(read_values(path), limit), start=1):
         record = checked_record(value, LiveCodeBenchRecord, f"{path}: record {number}")

@@ -15,7 +15,7 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""Maximum components; if there are more tests, a component has several (`evovpo/analysis/grouping.py`)."""
+"""Maximum reward components of a task. If there are more tests, each component is the mean of several."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
 """Every fourth test is held out in a by-example problem that has at least eight tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
@@ -50,7 +50,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write a task as a problem: with a scorer if outputs are compared word by word, else with examples."""
+    """Write a task as a problem folder: with a scorer if outputs are compared by words, else examples."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
@@ -94,7 +94,7 @@ def folder_name(task: str) -> str:
 
 
 def dealt(count: int) -> list[list[int]]:
-    """Return the indices of `count` tests, distributed round-robin to at most 16 components."""
+    """Return a list of test indices for each of at most 16 components: `count` tests, dealt round-robin."""
     hands = min(count, MOST_COMPONENTS)
     return [list(range(hand, count, hands)) for hand in range(hands)]
 

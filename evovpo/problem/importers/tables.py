@@ -25,11 +25,11 @@ from evovpo.types import Problem, content_id
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
-"""Maximum cells in the used rectangle of a sheet, and maximum bytes of the unpacked Excel file."""
+"""Maximum cells of a sheet (used rows times used columns), and maximum bytes of the unpacked Excel file."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a table, as column -> cell. Raises `ProblemError`, also if there is no row."""
+    """Return each row of a table as {column: cell}. Raises `ProblemError`, also for a table without rows."""
     kind, sheet = path.suffix.lower(), io.StringIO()
     if kind == ".jsonl":
         lines = enumerate(read_lines(path), start=1)
@@ -114,10 +114,10 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write `rows` to `file` in the format of `out`, or in the format of `table` if `out` names no table.
+    """Write `rows` to `file` in the format of `out`, or of `table` if `out` has no table suffix.
 
-    `rows` are the rows of `table` with new values in the columns `changed`. A CSV file keeps its separator,
-    and an Excel sheet keeps its other cells. No value becomes a formula. Raises `ProblemError`.
+    `rows` are the rows of `table` with new values in the columns `changed`. If the format stays, so do a CSV
+    file's separator and an Excel sheet's other cells. No new value becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -176,7 +176,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return a list of arguments for each row. Cells are parsed as JSON, except for text parameters."""
+    """Return each row's arguments. `are_text` maps a parameter to False if its cells are read as JSON."""
     columns = parameter_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -197,7 +197,7 @@ def is_table(name: str | Path) -> bool:
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task to compute column `output` (default: the last), and a text that says how rows are used.
+    """Return the task to compute column `output` (default: the last), and a text on which rows are used.
 
     Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0 and
     then sorted so that every form (`form_of`) comes early. The first rows are for training, the next rows are
@@ -257,14 +257,14 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return the pattern of values: letters become `a`, digits become `0`, everything else is unchanged."""
+    """Return the pattern of values: a run of letters becomes `a`, a run of digits `0`; the rest stays."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the rows with an empty `column` and a form (`form_of`) that no example has, grouped by form.
+    """Return the numbers of the rows with an empty `column` whose form (`form_of`) no example has, by form.
 
-    A key shows the inputs of the first row of a form; the value has the row numbers, from 1.
+    Each key shows the inputs of the first row with that form; the value lists row numbers, from 1.
     """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}

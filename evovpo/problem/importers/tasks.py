@@ -40,11 +40,11 @@ class ImportedTask(NamedTuple):
     heldout: Sequence[Case] = ()
     """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
-    """For each test that was left out, the reason."""
+    """The reason for each test that was left out."""
     date: str = ""
     """Publication date, which begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False
-    """True if outputs are texts that are compared word by word (`score.same_words`)."""
+    """True if outputs are texts that `score.same_words` compares word by word."""
 
 
 class SkippedTask(NamedTuple):

@@ -12,7 +12,7 @@ from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-"""Non-finite number in OpenEvolve's files (invalid JSON) -> text that replaces the number."""
+"""Non-finite number, which OpenEvolve writes although it is no JSON -> text that replaces the number."""
 
 
 _LAST_SECOND = 253402300799.0
@@ -146,7 +146,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs sorted by iteration, but each after its parent: all migrants have iteration 0."""
+    """Return programs sorted by iteration, but each after its parent, because migrants have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []

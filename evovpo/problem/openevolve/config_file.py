@@ -29,17 +29,17 @@ class Key(NamedTuple):
     """A key in the configuration file, and its effect."""
 
     name: str
-    """Name with sections, for example `llm.models[].name`."""
+    """Key with its sections, for example `llm.models[].name`."""
     effect: Effect
     remark: str
-    """Resulting setting, or the reason that the key has no effect."""
+    """The setting of evovpo that results from the key, or the reason that the key has no effect."""
 
 
 class OpenEvolveSettings(NamedTuple):
     """An OpenEvolve configuration, converted to settings of evovpo."""
 
     values: dict[str, object]
-    """Setting, such as `search.islands`, -> value; only settings for which the file has a key."""
+    """Setting of evovpo, such as `search.islands`, -> value; only settings that the file determines."""
     models: tuple[dict[str, object], ...]
     """Tables for `[[models]]`; empty for a single model without settings of its own."""
     statement: str
@@ -53,7 +53,7 @@ class OpenEvolveSettings(NamedTuple):
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return a list with one line that counts the keys of each effect; empty if there are no keys."""
+        """Return a list with one line, which counts the keys with each effect; empty if there are no keys."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -61,7 +61,7 @@ class OpenEvolveSettings(NamedTuple):
         return [said] * bool(self.keys)
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return the axes of the archive grid: source length, rewards of objectives, and raw metrics."""
+        """Return a grid axis for each feature dimension: source length, reward, score or raw metric."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)

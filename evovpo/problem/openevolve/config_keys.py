@@ -12,7 +12,7 @@ OFF_BY_NULL = (
     *("suggest_simplification_after_chars", "include_changes_under_chars"),
     *("concise_implementation_max_lines", "comprehensive_implementation_min_lines"),
 )
-"""Keys of `prompt` that an empty value disables."""
+"""Keys of section `prompt` for which an empty value means off."""
 _NAMES = (
     *("num_top_programs", "num_diverse_programs", "template_dir", "use_template_stochasticity"),
     *("template_variations", "code_length_threshold"),
@@ -34,7 +34,7 @@ def _ways(config: Any) -> dict[str, float]:
 
 
 def _their_prompts(config: Any) -> dict[str, object] | None:
-    """Return the values of `prompt` that differ from the defaults; None if `prompt` has no templates."""
+    """Return the changed values of section `prompt`; None if the section has no templates."""
     prompt = config.prompt
     if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
         return None
@@ -144,7 +144,7 @@ KNOWN = {*MAPPED, *WITHOUT_EFFECT}
 
 LEGACY_MODELS = ("primary_model", "primary_model_weight", "secondary_model", "secondary_model_weight")
 OF_ONE_MODEL = (*LEGACY_MODELS, "top_p", "reasoning_effort")
-"""Keys of `llm` that name models, or that evovpo sets for each model separately."""
+"""Keys of section `llm` that name models, or whose values evovpo gives to each model separately."""
 TOP_LEVEL_WORKERS = "parallel_evaluations"
 OF_MODEL = {
     "api_base": "base_url",
@@ -152,5 +152,5 @@ OF_MODEL = {
     "max_tokens": "max_tokens",
     **dict.fromkeys(("top_p", "reasoning_effort"), "extra"),
 }
-"""Settings of a single model: OpenEvolve's name -> evovpo's name."""
+"""OpenEvolve's name -> evovpo's name, for the settings that each model has."""
 NO_SETTING = "no setting of OpenEvolve's; it ignores it too"

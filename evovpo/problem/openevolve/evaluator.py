@@ -19,20 +19,20 @@ from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Pr
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 """Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
-"""Texts for non-finite numbers. Feedback skips a metric with such a text, because an error reports it."""
+"""Texts for non-finite numbers. Feedback omits a metric with such a text: an error already reports it."""
 _EVERY_STAGE = -1e308
 STOPPED = "stopped at stage"
-"""Beginning of the feedback on a program whose score was below a threshold."""
+"""Beginning of the feedback on a program whose score in a stage was below the stage's threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenEvolveEvaluator:
-    """Evaluates programs with the problem's own evaluator; thread-safe."""
+    """Evaluates programs with the evaluator of an OpenEvolve project; thread-safe."""
 
     problem: Problem
     sandbox: WholeSandbox | ProxySandbox
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Keyword arguments of `evaluate`, in addition to the program path."""
+    """Keyword arguments for the project's function `evaluate`, in addition to the program path."""
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -47,9 +47,9 @@ class OpenEvolveEvaluator:
     def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
         """Return the evaluation of `program`: its raw metrics and its reward vector.
 
-        `every_stage` ignores the thresholds. A missing or non-finite metric has reward 0. If the program or
-        the evaluator fails, all rewards are 0. If the sandbox fails, the status is `sandbox_error`, there are
-        no rewards, and the caller may try again.
+        With `every_stage`, no threshold stops the program. A missing or non-finite metric has reward 0. If
+        the program or the evaluator fails, all rewards are 0. If the sandbox fails, the status is
+        `sandbox_error`, there are no rewards, and the caller may try again.
         """
         problem, thresholds = self.problem, self._folder.thresholds
         if every_stage:
@@ -97,10 +97,10 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return a sandbox job. The job calls the stage functions if there are thresholds, else `evaluate`.
+    """Return the sandbox job that evaluates a program with the functions of the file `evaluator`.
 
-    Return None if programs are folders and this program is no bundle of files. The file name contains the
-    program id, because evaluators import programs by name.
+    The job calls the stage functions if there are `thresholds`, else `evaluate`. Return None if `suffix` is
+    `/` and the program is no bundle of files. A file is named by program id: evaluators import by name.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -116,9 +116,9 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 
 @contextlib.contextmanager
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
-    """Yield a started evaluator for `problem`; programs cannot read the store.
+    """Yield a started evaluator for `problem`. The evaluated programs cannot read the store's files.
 
-    Raises `ProblemError` if the problem has no folder, `ConfigError` for invalid permissions, `SandboxError`.
+    Raises `ProblemError` without a folder, `ConfigError` for invalid permissions, and `SandboxError`.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")

@@ -18,12 +18,12 @@ _CONFIGS = ("config.yaml", "config.yml")
 _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
-"""Suffixes of files that are no programs, even if they are named like an initial program."""
+"""Suffixes of files that are never the initial program, such as `initial_program.md`."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-"""A file in every output folder of OpenEvolve, whatever the folder's name."""
+"""A file by which OpenEvolve's output folders are recognized, whatever their names."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
-"""Suffixes of run outputs and documentation, which do not change the hash of a project."""
+"""Suffixes of run outputs and documentation, which are left out of the hash of a project."""
 _MOST_BUNDLED_FILES = 200
 
 
@@ -43,7 +43,7 @@ class Project(NamedTuple):
 
 
 def is_project(path: Path) -> bool:
-    """True if `path` may be an evaluator file or project folder, and the folder has no `problem.toml`."""
+    """True if `path` seems to be an evaluator file or a project folder, and there is no `problem.toml`."""
     if path.is_file():
         return path.suffix == ".py" and not (path.parent / "problem.toml").is_file()
     if not path.is_dir() or (path / "problem.toml").is_file():
@@ -58,7 +58,7 @@ def own_settings(path: Path) -> Path | None:
 
 
 def other_settings(path: Path) -> list[str]:
-    """Return the names of all YAML files of a project."""
+    """Return the names of the YAML files in a project's folder and in its `configs/`."""
     folder = path.parent if path.is_file() else path
     return sorted(
         str(file.relative_to(folder)) for part in ("", "configs/") for file in folder.glob(f"{part}*.y*ml")

@@ -58,7 +58,7 @@ OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[Op
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
-    """True if the directory of a stored problem still has the content from which the problem was made."""
+    """True if a stored problem's files and evaluator settings are still those from which it was made."""
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
@@ -75,13 +75,13 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics declared in `metrics.toml`, or in the file `evaluator.metrics`. Without
-    declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from one
-    evaluation of the initial program. `frozen` lists stored problems, oldest first. The bounds of the first
-    one with the same files are reused: noisy metrics would otherwise make a new problem each time.
+    The objectives are the metrics declared in `metrics.toml`, or in the file that `evaluator.metrics` names.
+    Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from
+    one evaluation of the initial program. `frozen` lists stored problems, oldest first. The first with the
+    same files gives its bounds to the new problem: else noisy metrics would make a new problem each time.
 
     Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
-    and `InitialProgramError` if it fails or has no numeric metric.
+    and `InitialProgramError` if the initial program fails or has no numeric metric.
     """
     config = config or Config()
     project = read_project(path, config.evaluator.initial_program)

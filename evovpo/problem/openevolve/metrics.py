@@ -1,6 +1,6 @@
 """Converts an evaluator's metrics to a reward vector in [0, 1].
 
-Raw metrics are stored unchanged. `Problem.evaluator.metrics` lists the metrics that count and their bounds.
+Raw metrics are stored unchanged. `Problem.evaluator.metrics` lists the vector's metrics with bounds.
 """
 
 import json
@@ -19,7 +19,7 @@ from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
-"""Minimum distance of a soft reward from 0 and from 1."""
+"""Minimum distance from 0 and from 1 of the reward of a soft metric (`learn`)."""
 _COST_WORDS = frozenset(
     (
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
@@ -39,12 +39,12 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class MetricDeclaration(Section):
-    """One metric of `metrics.toml`."""
+    """The section of one metric in `metrics.toml`."""
 
     model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
-    """Lower bound, declared together with `high`; None to learn both bounds."""
+    """Lower bound, declared together with `high`; None to derive both bounds from the initial program."""
     high: float | None = None
     lower_is_better: bool | None = None
     """None if not declared, which means that higher is better."""
@@ -70,7 +70,7 @@ def suggests_lower(name: str) -> bool:
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:
-    """Return a text that says whether higher or lower is better, and which values give which rewards."""
+    """Return a metric's description for prompts: which direction is better, and what some values earn."""
     if not is_reward:
         return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
@@ -100,7 +100,7 @@ def reward(metric: Metric, value: float) -> float:
 
 
 def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[Rewards, tuple[str, ...]]:
-    """Return the reward vector of `metrics`, and a list of errors. A missing or invalid metric gives 0."""
+    """Return the reward vector of `metrics`, and error texts. A missing or invalid metric has reward 0."""
     end = "its reward is 0" if folder.left_out is None else "the program ranks below all that have one"
     rewards, faults = [], []
     for metric in folder.metrics:
@@ -116,9 +116,9 @@ def read_rewards(folder: EvaluatorFolder, metrics: Mapping[str, Json]) -> tuple[
 def learn(
     metrics: Mapping[str, Json], declared: Mapping[str, MetricDeclaration], left_out: Collection[str]
 ) -> tuple[Metric, ...]:
-    """Return the metrics of the reward vector, given the initial program's metrics; may be empty.
+    """Return the metrics that form the reward vector; `metrics` are the values of the initial program.
 
-    These are the `declared` metrics that the evaluator returned or that have bounds. If no metric is
+    The result has the `declared` metrics that are numbers in `metrics` or have bounds. If no metric is
     declared, `combined_score`, or the mean that replaces it, is the only metric. A metric without bounds is
     soft: the initial program gets reward 1/2, and a value better by one span gets 3/4. The span is the
     absolute value of the initial program's metric, but at least 0.001. For a value of 0, the span is 1.
@@ -150,9 +150,9 @@ def _metric(name: str, value: float | None, said: MetricDeclaration) -> Metric:
 
 
 def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration], list[str]]:
-    """Return the metrics declared in a `metrics.toml`, and its `allow` list; both empty without a file.
+    """Return the metrics declared in a `metrics.toml`, and its list `allow`; both empty without a file.
 
-    Raises `ProblemError` that names the file and all errors.
+    Raises a `ProblemError` that names the file and all errors.
     """
     data = {} if file is None else read_toml(Path(file), ProblemError)
     known = ["metrics", "allow"]
@@ -181,7 +181,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` text that makes each counted metric an objective, with guessed directions."""
+    """Return a `metrics.toml` text with each metric of the score as objective; directions are guessed."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -192,8 +192,8 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
     """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound is 25 % farther from the worse bound than the best value is. It does not cross 0 unless a
-    value does, because errors and times are never negative. Undeclared directions are guessed from the name.
+    better bound is 25 % farther from the worse bound than the best value is. This bound crosses 0 only if
+    a value does: errors and times are never negative. Undeclared directions are guessed from the name.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",

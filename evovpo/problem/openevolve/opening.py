@@ -35,10 +35,10 @@ def open_project(
     """Return the project at `path` as a problem, with its configuration.
 
     Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
-    The YAML is `yaml` or, by default, `config.yaml` in the directory; `none` reads no file. `frozen` returns
-    stored problems for `load_openevolve`. Raises the errors of `load_openevolve`, `ConfigError`, and
-    `NotAllowedError` if `allow` and `evaluator.allow` do not grant every permission that the project needs.
-    It needs one for each opening of the sandbox in `metrics.toml` and, in a run, each server and key in YAML.
+    The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is `none`, no YAML is read.
+    `frozen` returns stored problems for `load_openevolve`. A project needs a permission for each opening of
+    the sandbox in `metrics.toml` and, in a run, for each server and key in its own YAML. Raises
+    `NotAllowedError` for a permission not in `allow` or the settings, `ConfigError`, and errors of loading.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)
@@ -78,7 +78,7 @@ def open_project(
 
 
 def _with_own_models(settings: OpenEvolveSettings, given: Config) -> dict[str, object]:
-    """Return the base settings, without the models or servers for which the user gives replacements."""
+    """Return the settings from YAML, without the models or servers that the user's settings replace."""
     models, values = settings.models, settings.values
     if given.proposer.model or given.models:
         models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}

@@ -17,8 +17,8 @@ class OpenEvolvePrompts:
     """The prompt format of OpenEvolve projects with their own templates.
 
     OpenEvolve makes the prompts that ask for one improvement of one program; evovpo makes all other prompts.
-    Feedback and failed answers appear as artifacts. The placeholder `{changes}` is always "Unknown changes",
-    because evovpo does not store changes in OpenEvolve's form.
+    OpenEvolve's prompts show feedback and failed answers as artifacts. The placeholder `{changes}` is always
+    "Unknown changes", because evovpo does not store changes in OpenEvolve's form.
     """
 
     ways: ClassVar[Mapping[str, float]] = {}

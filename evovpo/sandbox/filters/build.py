@@ -65,7 +65,7 @@ creat mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat 
 fadvise64 splice tee vmsplice fgetxattr flistxattr signalfd4 rt_sigsuspend mlock munlock
 landlock_restrict_self
 """)
-"""Additional system calls of an evaluation, which starts programs and writes to its private folder. The
+"""Additional system calls of an evaluation, which may start programs and write to its private folder. The
 filter cannot restrict paths. `landlock_restrict_self` only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
@@ -80,17 +80,17 @@ chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futime
 OPEN_TO_CHANGE = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 CLONE_NEW_NAMESPACES = 0x7E020080
 IOCTL_QUERIES = (0x5401, 0x5413, 0x5451, 0x5450, 0x541B)
-"""TCGETS, TIOCGWINSZ, FIOCLEX, FIONCLEX, FIONREAD."""
+"""The `ioctl` requests allowed: TCGETS, TIOCGWINSZ, FIOCLEX, FIONCLEX, FIONREAD."""
 FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
-"""F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. F_SETFL and locks are not allowed: flags and locks
-belong to the open file, which outlives the child, so they would leak from one candidate to the next."""
+"""The `fcntl` commands allowed: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. F_SETFL and locks are
+not allowed: they act on the open file, which the next candidate inherits."""
 FCNTL_EVALUATION = (4, 5, 6, 7, 36, 37, 38, 1031, 1032)
-"""Additional commands of an evaluation: F_SETFL, locks and pipe sizes, but not F_SETOWN (sends signals)."""
+"""More `fcntl` commands for an evaluation: F_SETFL, locks and pipe sizes, not F_SETOWN (sends signals)."""
 SOCKET_KIND = 0xF
 """Mask of the bits in a socket's type that are its kind, without flags."""
 WORD = 0xFFFFFFFF
 PRCTL_SETUP = (1, 22)
-"""PR_SET_PDEATHSIG, PR_SET_SECCOMP: needed by a child until its own filter is loaded."""
+"""The `prctl` operations PR_SET_PDEATHSIG, PR_SET_SECCOMP, which a child needs until its filter is loaded."""
 PRCTL_OWN = (15, 16, 3, 21, 23, 39)
 """PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS."""
 
@@ -100,16 +100,16 @@ Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
 
 ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS
 REFUSE, UNKNOWN, LACKING, PRETEND = map(seccomp.ERRNO, (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, 0))
-"""`PRETEND` skips the call and reports success."""
+"""Actions that skip a system call, which returns EPERM, ENOSYS, EOPNOTSUPP or, for `PRETEND`, success."""
 
 
 def equal(index: int, value: int) -> Any:
-    """Return the condition that an argument has this value."""
+    """Return the condition that argument number `index` of a system call is `value`."""
     return seccomp.Arg(index, seccomp.EQ, value)
 
 
 def masked(index: int, mask: int, value: int) -> Any:
-    """Return the condition that an argument, masked with `mask`, has this value."""
+    """Return the condition that argument number `index` of a system call, masked with `mask`, is `value`."""
     return seccomp.Arg(index, seccomp.MASKED_EQ, mask, value)
 
 

@@ -1,4 +1,4 @@
-"""Starts one of the stand-alone programs. This file is run by path, so that evovpo is not imported."""
+"""Starts `server` or `watcher`, as the first argument says. Run by path, so that evovpo is not imported."""
 
 import importlib
 import sys

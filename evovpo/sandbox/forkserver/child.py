@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move each descriptor to the number that is its key, and close all others except standard input."""
+    """Move each descriptor (a value) to the number in its key. Close all others except standard input."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -66,13 +66,13 @@ def own_cpu_ms() -> float:
 
 
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return the soft and the hard limit, both capped at the current hard limit of this process."""
+    """Return `soft` and `hard`, each at most this process's present hard limit on the resource `name`."""
     ceiling = resource.getrlimit(name)[1]
     return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
 
 
 def limit_candidate(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Set soft limits of this process, which later children inherit. A later request can raise them."""
+    """Set soft limits of the fork-server, which its next children inherit; a later request can raise them."""
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),

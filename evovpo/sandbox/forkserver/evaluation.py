@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 from . import calls, child, kernel, program, strict_json
 
 RESULT, CALLS = 3, 4
-"""File descriptors. The second exists only if the candidate runs in another process and answers calls."""
+"""File descriptors of the result file, and of the socket to a candidate in another process, if any."""
 
 Settings: TypeAlias = dict[str, Any]
 """The settings of all evaluations, or the job of one evaluation; written by `evovpo.sandbox.watched`."""
@@ -160,7 +160,7 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
 
 
 def seed_generators(state: Any) -> None:
-    """Restore Python's random generator to `state`, if given; seed numpy's if the import did not seed it."""
+    """Set Python's random generator to `state`, if given; reseed numpy's unless the evaluator seeded it."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")

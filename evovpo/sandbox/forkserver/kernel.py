@@ -204,7 +204,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork like `os.fork`, but without hooks. `waitpid(-1)`, for any child, ignores the new child."""
+    """Fork without Python's fork hooks. A `waitpid(-1)`, which waits for any child, ignores the new child."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return the number of tasks (threads included) and the anonymous and shared memory, in bytes."""
+    """Return how many tasks (threads included) and bytes of anonymous and shared memory `processes` have."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return the memory as `usage` does, but count shared pages once. Slower, and needs ptrace rights."""
+    """Return the memory as `usage` does, but count shared pages once if ptrace rights allow it. Slower."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -19,7 +19,7 @@ from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
 PAYLOAD, RESULT = 3, 4
-"""File descriptors. Standard output and error go to the log."""
+"""Descriptors of the payload and result files. Standard output and error go to the log."""
 
 Payload: TypeAlias = tuple[str, str, list[list[Any]], bool]
 """Source, name of the function, argument lists, and `per_case`. The supervisor, which runs the same Python,

@@ -43,8 +43,8 @@ SEED = 0
 """Seed of the global random generators: every program starts from the same state."""
 
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
-"""File descriptors besides those of `program`. A child closes them; a candidate that answers calls has its
-call socket in place of `CONTROL`."""
+"""Descriptors of the control socket and the two ends of the ready pipe. A child closes all three; a candidate
+that answers calls has its call socket in place of `CONTROL`."""
 _MOST_DESCRIPTORS = 8
 
 
@@ -135,7 +135,7 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the payload's program, or let it answer calls on a given socket, and return how it ended."""
+        """Run the payload's program on its cases, or let it answer calls on a socket; return how it ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)
@@ -169,7 +169,7 @@ class _Programs:
         child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
 
     def _wait_for(self, pid: int) -> dict[str, Any]:
-        """Wait for the child, end it at its wall-clock limit or on request, and return how it ended."""
+        """Wait for the child, kill it at the wall-clock limit or on request, and return how it ended."""
         pidfd = os.pidfd_open(pid)
         self._poll.register(pidfd, select.POLLIN)
         events = {descriptor for descriptor, _ in self._poll.poll(self._wall_ms)}

@@ -15,7 +15,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return a JSON object, and its fault ("" if all values are valid). Raises ValueError, RecursionError."""
+    """Return a JSON object, and what is invalid in it ("" if nothing). Raises ValueError, RecursionError."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -66,7 +66,7 @@ _MOST_ITEMS = 1000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON. Numbers of any library become numbers, or text if they are not finite.
+    """Return a value as JSON types. A number of any library becomes a number, or a text if it is not finite.
 
     Other values, and very large or deep values, become the start of their repr.
     """
@@ -96,7 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs from a dictionary or an object's `metrics`; otherwise raise TypeError."""
+    """Return (name, value) pairs from a dictionary or an object's `metrics`. Otherwise raises TypeError."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(
@@ -130,7 +130,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return the score for cascade thresholds: `combined_score`, or the mean of all numbers, or 0."""
+    """Return the score compared with stage thresholds: `combined_score`, else the mean of numbers, else 0."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]

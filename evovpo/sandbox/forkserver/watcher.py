@@ -60,13 +60,13 @@ class _Watcher:
         settings["user"] = _private_user(settings)
         self._counted_ms = 0.0
         self.reason = self._start(is_warm=True)
-        """Reason that each evaluation imports the evaluator anew; empty if the zygote is warm."""
+        """Reason that each evaluation imports the evaluator anew; empty if the zygote has imported it."""
         if self.reason:
             self._end_zygote()
             self._start(is_warm=False)
 
     def _start(self, is_warm: bool) -> str:
-        """Start a zygote; return the reason that it is not warm, or an empty text."""
+        """Start a zygote; return why it cannot import the evaluator for all evaluations, or an empty text."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         watcher = os.getpid()
         self.zygote = kernel.fork_unwaited()

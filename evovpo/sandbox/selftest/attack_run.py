@@ -51,7 +51,7 @@ _answers: list[str] = []
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """Outcome of one attack."""
+    """Outcome of one attack; `is_held` is true if the sandbox withstood it."""
 
     name: str
     is_held: bool
@@ -85,7 +85,7 @@ def _is_untouched(home: str) -> bool:
 def run_attacks(
     runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
 ) -> Iterator[AttackOutcome]:
-    """Run the attacks and yield their outcomes. The last one says whether the home folder is untouched."""
+    """Run the attacks and yield their outcomes. The last says whether the home folder is untouched."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
@@ -142,7 +142,7 @@ def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutco
 
 
 def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Run attacks with and without a permission, and yield whether only the permission lets them succeed."""
+    """Yield for each permission whether an attack succeeds with the permission and fails without it."""
     for word, attack in controls(target):
         done = []
         for openings in (None, read_openings([word], Path(target.home))):
@@ -155,7 +155,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
-    """Return the CPU milliseconds of one evaluation of each kind; None if `level` does not support it."""
+    """Return the CPU ms of one evaluation by kind (`trivial`, ...); None for a kind that `level` lacks."""
     costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
     costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
     if level.has_landlock:

@@ -15,7 +15,7 @@ from evovpo.types import Limits, Status
 QUICK = Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256)
 """Limits of the attacks. Endless attacks reach the CPU limit before the wall-clock limit."""
 SHORT = Limits(wall_seconds=0.5, cpu_seconds=1, memory_mb=256)
-"""Limits of attacks that use no CPU time."""
+"""Limits of attacks that use no CPU time and end only at the wall-clock limit."""
 WHOLE = """
 # kills itself and all others -> forbidden
 import os
@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack, and the statuses of its run if the sandbox holds. With `ok`, `f` must also return `[]`."""
+    """An attack, and the statuses it may end with if the sandbox holds. With `ok`, `f` must return `[]`."""
 
     name: str
     code: str

@@ -1,4 +1,4 @@
-"""Attacks that exhaust time, memory or processes, or fake a result."""
+"""Attacks that exhaust time, memory or processes, raise limits, or end without a result."""
 
 import platform
 
@@ -110,7 +110,7 @@ def f(x):
     except OSError: pass
     return [] if opened < 64 else [opened]
 """
-"""Programs that make system calls that no program needs."""
+"""Programs that make system calls that no program needs, or open many files."""
 if platform.machine() == "x86_64":
     KERNEL += """
 # x32 system call -> forbidden

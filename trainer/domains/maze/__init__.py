@@ -1,4 +1,4 @@
-"""The maze of the VPO paper: generator, rewards, a small start model, and the adapter for studies."""
+"""The maze of the VPO paper: generator, prompts, rewards, searches, and a small start model."""
 
 from pathlib import Path
 

@@ -81,7 +81,7 @@ class Maze:
 
 
 def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
-    """Return the distance from `source` to each of the 81 cells; -1 if every path meets a `blocked` kind."""
+    """Return the distance from `source` to each of the 81 cells; -1 if no path avoids all `blocked` kinds."""
     found = [-1] * CELLS
     found[source] = 0
     queue = [source]
@@ -94,7 +94,7 @@ def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
 
 
 def _carve(rng: Random) -> set[int]:
-    """Return the open cells of a spanning tree over the 25 rooms, by randomised Prim."""
+    """Return the open cells of a random spanning tree (Prim) over the 25 cells with even row and column."""
     rooms = [r * SIZE + c for r in range(0, SIZE, 2) for c in range(0, SIZE, 2)]
     first = rng.choice(rooms)
     is_open = {first}
@@ -147,7 +147,7 @@ def shortest_with_both(maze: Maze) -> int:
 
 
 def attempt_maze(rng: Random) -> Maze | None:
-    """Return a random maze, or None if it breaks one of the conditions."""
+    """Return a random maze, or None if it breaks a condition in the list at the top of this module."""
     is_open = _carve(rng)
     _open_walls(is_open, rng.randint(*_OPENINGS), rng)
     turn = rng.randrange(4)
@@ -179,7 +179,7 @@ def attempt_maze(rng: Random) -> Maze | None:
 
 
 def generate_maze(name: str) -> Maze:
-    """Return the first maze that meets all conditions, drawn with `name` as the seed."""
+    """Return the first maze that meets all conditions, in a series of mazes drawn with the seed `name`."""
     rng = Random(f"maze:{name}")
     while True:
         maze = attempt_maze(rng)

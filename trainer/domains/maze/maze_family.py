@@ -7,7 +7,7 @@ once.
 
 A prompt has the number of routes, the budget, one token for each cell that is not plain floor, row by row,
 and `⟦go⟧`. The token of a cell has its content and position: `⟦#07⟧` is a wall in row 0, column 7. A
-completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`; ids 0 to 3 are those of
+completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`; token ids 0 to 3 are the marks of
 `evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so that the model knows its position. A
 target that is not a neighbour of the current cell makes the whole route unreadable, and a neighbouring wall
 is a blocked step. In the paper, a language model reads an ASCII map and writes directions (`words.py`).
@@ -30,7 +30,7 @@ MAX_ANSWERS = 3
 MAX_ROUTE_TOKENS = MAX_BUDGET + 1
 """Maximum tokens of a useful route, its separator or end mark included."""
 BUDGETS = tuple(range(23, MAX_BUDGET + 1, 2))
-"""Step budgets that have a token. They are odd: paths between opposite corners are even, and 7 is added."""
+"""Step budgets that have a token. All are odd: an even path length between opposite corners, plus 7."""
 UNKNOWN, _GO = "⟦unk⟧", "⟦go⟧"
 TOKEN_PATTERN = "⟦[^⟦⟧]*⟧"
 _LISTED = generator.KINDS.replace(generator.FLOOR, "")
@@ -79,7 +79,7 @@ def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int
 
 
 def _shown(maze: Maze, parent: "Walk") -> list[int]:
-    """Return the tokens that show a parent: its cells and, if a reward is above 0, the items on its route."""
+    """Return the tokens that show an earlier route: its cells and, if it earned a reward, the items on it."""
     is_worth = any(walk_rewards(maze, parent))
     met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
     return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
@@ -162,8 +162,8 @@ def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
 class MazeFamily:
     """The maze tasks of the VPO paper.
 
-    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. The best two
-    routes together have an expected maximum of 0.75 under uniform weightings (E_w), and a union of 1.
+    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. For the best
+    two routes together, the expected best under uniform random weightings (E_w) is 0.75, and the union is 1.
     """
 
     model_folder: Path = MAZE_MODEL
@@ -178,7 +178,7 @@ class MazeFamily:
         return [generator.generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt's token ids. Raises `ConfigError` for a parent unless `shows_parents`."""
+        """Return the prompt's token ids. Raises `ConfigError` for a `parent` if `shows_parents` is false."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
                 "the bundled maze model was not taught to read a parent; docs/studies.md says how to make one"

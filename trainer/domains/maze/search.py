@@ -36,7 +36,7 @@ from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_se
 
 
 class _Format:
-    """A prompt format that allows one parent; the domain writes the prompts."""
+    """A format whose prompts have at most one parent and no text; `MazeFamily` writes the real prompts."""
 
     reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
     ways: ClassVar[Mapping[str, float]] = {}
@@ -102,7 +102,7 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Search each maze with the model's current weights, and return the results. `seed` determines them."""
+    """Return the result of a search of each maze with the model's current weights, determined by `seed`."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )
@@ -117,7 +117,7 @@ def search_mazes(
 
 
 def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
-    """Return the number of routes until two of them together are right in all components; None if never."""
+    """Return how many routes it takes until two together have every component at 1; None if no two do."""
     right_N_D = np.array([route.rewards for route in routes]) >= 1.0
     for last, right_D in enumerate(right_N_D):
         if (right_N_D[: last + 1] | right_D).all(axis=1).any():

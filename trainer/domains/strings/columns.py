@@ -333,7 +333,7 @@ def _field(rng: Random) -> Cell:
 
 
 def _template(rng: Random) -> Cell:
-    """Return a column in a made-up format: two to five fields with separators, some constant or optional."""
+    """Return a column in a made-up format of two to five fields, some of them constant or optional."""
     fields = [_field(rng) for _ in range(rng.choices((2, 3, 4, 5), (3, 5, 3, 1))[0])]
     same = rng.random() < 0.6
     mark = rng.choice(_SEPARATORS)

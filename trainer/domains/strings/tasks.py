@@ -36,7 +36,7 @@ class StringTask(NamedTuple):
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
-    """Return an expression's value for each row; None for an error, no string, or over 200 characters."""
+    """Return an expression's value for each row; None unless it is a string of at most 200 characters."""
     function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
     outputs: list[str | None] = []
     for row in rows:
@@ -50,7 +50,7 @@ def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
 
 
 def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> Tree:
-    """Return `tree` without the operations that change nothing on these rows."""
+    """Return `tree` without the operations that do not change its outputs on `rows`."""
     for variant in shorter_variants(tree):
         if run_own(spell(variant), rows) == outputs:
             return shortest(variant, rows, outputs)
@@ -58,7 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True for short, mostly non-empty outputs, not all equal to the input; 2 % of constant ones pass."""
+    """True for short, mostly non-empty outputs that do not copy column 1; equal outputs rarely pass (2 %)."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -152,7 +152,7 @@ def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers
 
 
 def sample_sequence(rng: Random) -> tuple[str, str]:
-    """Return one training pair: prompt text and completion text."""
+    """Return a random pair to pretrain on: the text of a prompt and the text of its completion."""
     task = sample_task(rng)
     wanted = rng.choices((1, 2, 3, 4), (50, 12, 28, 10))[0]
     with_parent = rng.random() < 0.35

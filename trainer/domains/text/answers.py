@@ -28,7 +28,7 @@ def chat(text: str) -> dict[str, Any]:
 
 
 def asked(form: str, answers: int) -> str:
-    """Return the part of a prompt that asks for `answers` answers, each in the given form."""
+    """Return the part of a prompt that asks for `answers` answers, each in the form shown by `form`."""
     if answers == 1:
         return f"Think briefly, then write your answer in this form:\n{form}"
     return (
@@ -63,7 +63,7 @@ def response(text: str, number: int, answers: int) -> str:
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer whose key is its reward vector, as in VPO's release (`ryanboldi/vpo`)."""
+    """Return an answer that counts as equal to answers with equal rewards, as VPO's release does."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 

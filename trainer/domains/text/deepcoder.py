@@ -1,8 +1,8 @@
 """Converts rows of DeepCoder (`agentica-org/DeepCoder-Preview-Dataset`) to rows of LiveCodeBench.
 
-The columns are `problem` and `tests`, and optionally `starter_code` and `metadata`. `tests` is JSON in one of
+The columns are `problem`, `tests` and optionally `starter_code` and `metadata`. `tests` is JSON in one of
 three formats: `{"inputs", "outputs", "fn_name"}` (TACO), a list of `{"type", "input", "output", "fn_name"}`
-(PrimeIntellect), or LiveCodeBench's list with `testtype`. An expected result in a list of one is unwrapped.
+(PrimeIntellect), or LiveCodeBench's list with `testtype`. With `fn_name`, the output `[x]` means `x`.
 """
 
 import json

@@ -77,7 +77,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 def question_rewards(
     cited: Sequence[int], answer: str, support: Sequence[int], golds: Sequence[str]
 ) -> Rewards:
-    """Return the 5 rewards. `support` has the paragraph of each hop, `golds` the answer and its aliases."""
+    """Return an answer's 5 rewards. `support` has each hop's paragraph, `golds` all right answers."""
     counted = list(dict.fromkeys(cited))[:_HOPS]
     hops = [float(paragraph in counted) for paragraph in support[:_HOPS]]
     missing = [1.0] * (_HOPS - len(hops))

@@ -72,7 +72,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return whether an answer has a `<think>` part, and its calls. Raises `AnswerError` if unreadable."""
+    """Return a pair: is there a `<think>` part, and the tool calls. Raises `AnswerError` if unreadable."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
@@ -112,7 +112,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Pair each gold call in order with the most similar remaining call; calls left over get None."""
+    """Return (found, gold) pairs: each gold call with the most similar call left; None if one is missing."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))

@@ -1,4 +1,4 @@
-"""Trainings, the metrics of their steps, and events of policy versions."""
+"""Adds tables for trainings, the metrics of training steps, and the events of policy versions."""
 
 import sqlalchemy as sa
 from alembic import op

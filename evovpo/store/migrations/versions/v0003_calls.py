@@ -12,7 +12,7 @@ DATE = sa.String(64)
 
 
 def upgrade() -> None:
-    """Add a table and four columns; existing rows get the values that were implied before."""
+    """Add a table and four columns; existing rows get the values that older versions implied."""
     op.add_column("evaluations", sa.Column("metrics", sa.Text))
     op.add_column("evaluations", sa.Column("trust", WORD, nullable=False, server_default="high"))
     op.add_column("candidates", sa.Column("reason", sa.Text, nullable=False, server_default=""))

@@ -1,4 +1,4 @@
-"""Held-out result of a finished run; unknown for runs that ended before this version."""
+"""Adds the held-out result of each finished run; it stays unknown for runs that ended before."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Parts of a run: each change of settings begins a new part."""
+"""Adds the parts of a run: each change of settings begins a new part."""
 
 import sqlalchemy as sa
 from alembic import op

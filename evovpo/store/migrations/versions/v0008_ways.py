@@ -1,4 +1,4 @@
-"""The way (kind of prompt) that made each prompt; empty in older rows."""
+"""Adds to each prompt the way (kind of prompt) that made it; empty in older rows."""
 
 import sqlalchemy as sa
 from alembic import op
