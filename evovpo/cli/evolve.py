@@ -287,7 +287,7 @@ def _finish(
 
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
-    """Print advice for an unsolved run."""
+    """Print advice for a run, unless it is solved. `is_failed` as in `reports/advice.py`."""
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus
 
@@ -316,7 +316,7 @@ def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) ->
 
 
 def stopped(live: LiveProgress, store: Store) -> NoReturn:
-    """Print that a run was stopped and how to resume it, and exit."""
+    """Print that a run was stopped and how to resume it; then exit with the code for Ctrl-C."""
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
     proposed = store.run_summary(live.run.id).proposed

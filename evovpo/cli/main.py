@@ -24,7 +24,7 @@ _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _TOO_FEW = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
 _FEWEST_FILES, _ENOUGH_FILES = 128, 4096
 PARENT_VARIABLE = "EVOVPO_PARENT"
-"""Environment variable with the id of a process; the command exits when that process ends."""
+"""Environment variable: id of a process. The command exits when the process with this id ends."""
 
 app = typer.Typer(
     name="evovpo",

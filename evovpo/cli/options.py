@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return an option that takes a value; the help shows `default`, which must be set elsewhere."""
+    """Return a Typer option that takes a value. `default` is only shown in the help; set it elsewhere."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
 def flag(name: str, help_text: str) -> Any:
-    """Return an option without a value."""
+    """Return a Typer option without a value."""
     return typer.Option(name, help=help_text)
 
 
 def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
-    """Return an argument; `default` has the same meaning as in `option`."""
+    """Return a Typer argument; `default` is only shown in the help, as in `option`."""
     return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -140,7 +140,7 @@ def settings(
 
 
 def written_to(given: Path | None, name: str) -> Path:
-    """Return the given output path; without one, create the folder `evovpo-out` and return `name` in it."""
+    """Return `given`; without it, create the folder `evovpo-out` and return the path of `name` in it."""
     with contextlib.suppress(OSError):  # writing the file reports the error
         if given is None:
             Path("evovpo-out").mkdir(exist_ok=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Serve = Annotated[bool, flag("--serve", "Show progress in the browser, at the printed address.")]
-"""Option of commands that can serve the page while they run."""
+"""The option --serve, for commands that can serve the page while they run."""
 
 
 @app.command("serve", rich_help_panel="Runs")
@@ -97,7 +97,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve a store and the picklable `report` in a separate process until the `with` block ends."""
+    """Serve the page of a store, with `report` (picklable), from another process during a `with` block."""
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()

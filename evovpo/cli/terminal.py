@@ -41,14 +41,14 @@ class Exit(IntEnum):
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Open the store at `url`, which must exist unless `create`; raises `StoreError`."""
+    """Return the store at `url`; if missing, it is created if `create` is true, else raises `StoreError`."""
     from evovpo.store import Store
 
     return Store.open(url, create=create)
 
 
 def store_option(store: Store) -> str:
-    """Return the `--store` option of this store for a command to print; empty for the default store."""
+    """Return ` --store NAME`, to append to a command that is printed; empty for the default store."""
     from evovpo.store import DEFAULT_URL
 
     return "" if store.name == DEFAULT_URL else f" --store {shlex.quote(store.name)}"
@@ -98,7 +98,7 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def shown_opening(name: str, work: Callable[[], T]) -> T:
-    """Run `work`, which opens `name`; for a project, show that its initial program is being judged."""
+    """Return `work()`, which opens `name`. For a project, show that its initial program is being judged."""
     from evovpo.problem.openevolve.folder import is_project
     from evovpo.reports.live import LiveProgress
 
@@ -110,7 +110,7 @@ def shown_opening(name: str, work: Callable[[], T]) -> T:
 
 
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
-    """Run `work` with the granted permissions; at a terminal, ask for permissions that are missing."""
+    """Return `work(permissions)`, first with those of `allow`; at a terminal, ask for missing ones."""
     import typer
 
     granted = tuple(allow or ())
