@@ -57,7 +57,7 @@ class Search:
     @property
     def best(self) -> tuple[str, dict[str, float]] | None:
         """The best program so far, as (source, {component: reward}); None before the first call of `tell`."""
-        best = self._search.best
+        best = self._search.standing.best
         if best is None:
             return None
         names = [objective.name for objective in self.problem.objectives]
@@ -66,7 +66,7 @@ class Search:
     @property
     def is_solved(self) -> bool:
         """True if some program has full reward in every component."""
-        return self._search.is_solved
+        return self._search.standing.is_solved
 
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.

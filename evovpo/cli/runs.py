@@ -21,8 +21,8 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
     """List all runs, newest first.
 
     Solved: right on every training and held-out row. Solved (unchecked): no held-out row was tested.
-    Memorised: right on every training row, wrong on a held-out row. Running: or killed, if its process is
-    gone; evovpo resume continues it. Best: mean reward, or combined_score of an OpenEvolve project.
+    Memorised: right on every training row, wrong on a held-out row. Running: still searching, or killed;
+    evovpo resume continues a killed run. Best: mean reward, or combined_score of an OpenEvolve project.
 
     [dim]Example:[/dim]  evovpo runs
     """
@@ -141,7 +141,8 @@ def replay(
         if verify:
             say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
         else:
-            say(f"Run {run_id} rebuilt: {search.proposed} evaluations in {search.tells} tells.\n")
+            standing = search.standing
+            say(f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells.\n")
         show_answer(population_table(search))
 
 

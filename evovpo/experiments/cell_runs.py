@@ -57,7 +57,7 @@ class Work:
         """Run the cell to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
-            tell(CellProgress(progress.search.proposed, waits=progress.waits))
+            tell(CellProgress(progress.search.standing.proposed, waits=progress.waits))
 
         began = sum(os.times()[:4])
         try:

@@ -13,7 +13,7 @@ from evovpo.analysis.scores import merit, score_name
 from evovpo.config import Config
 from evovpo.reports.text import calls_text, duration, one_line, printable, reward_text
 from evovpo.runs.driver import Progress as RunProgress
-from evovpo.search.search import SearchState
+from evovpo.search.standing import Standing
 from evovpo.store import CallTotals
 from evovpo.types import Run
 
@@ -127,7 +127,7 @@ class LiveProgress(WorkBar):
 
     def told(self, progress: RunProgress) -> None:
         """Show the progress of the run, at most every `UPDATE_SECONDS`."""
-        self.proposed = progress.search.proposed
+        self.proposed = progress.search.standing.proposed
         is_first = self._proposed_before is None
         if self._proposed_before is None:
             self._proposed_before = self.proposed
@@ -136,12 +136,12 @@ class LiveProgress(WorkBar):
             return
         self._read_at = now
         rate = (self.proposed - self._proposed_before) / max(now - self._begin, 1e-3)
-        status = status_line(progress.search, rate)
+        status = status_line(progress.search.standing, rate)
         if self._totals is not None and (totals := self._totals(progress.search.run_id)).calls:
             status += f", {calls_text(totals)}"
         shown = [Text(status), *[Text(progress.waits, style="yellow")] * bool(progress.waits)]
-        if (best := progress.search.best) is not None:
-            line = one_line(best.program.source, progress.search.problem.entry)
+        if (best := progress.search.standing.best) is not None:
+            line = one_line(best.program.source, progress.search.standing.problem.entry)
             shown.append(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
         self._bars.below = Group(*shown)
         self.show(self._bars.tasks[0].description, self.proposed, self.run.evaluations)
@@ -158,21 +158,21 @@ class LiveProgress(WorkBar):
         return ", ".join(filter(None, (super().status(), self._said)))
 
 
-def status_line(search: SearchState, rate: float) -> str:
+def status_line(standing: Standing, rate: float) -> str:
     """Return one line about a search: its best program and its speed in programs per second."""
-    is_by_example, total = search.problem.is_by_example, len(search.problem.objectives)
-    has_score = search.problem.has_one_score
+    is_by_example, total = standing.problem.is_by_example, len(standing.problem.objectives)
+    has_score = standing.problem.has_one_score
     figure = "{:.6g}".format if has_score else reward_text
-    best = search.best
+    best = standing.best
     parts = ["nothing judged yet"]
     if best is not None:
-        found = figure(merit(search.problem, best.evaluation))
-        folder, metrics = search.problem.evaluator, dict(best.evaluation.metrics or ())
+        found = figure(merit(standing.problem, best.evaluation))
+        folder, metrics = standing.problem.evaluator, dict(best.evaluation.metrics or ())
         name = score_name(metrics, folder.left_out) if folder and has_score else "mean reward"
         parts = [f"best {name} {found}"]
         if is_by_example:
-            parts.append(f"{search.passed} of {total} examples")
-        elif search.passed:
-            parts.append(f"{search.passed} of {total} objectives at 1")
+            parts.append(f"{standing.passed} of {total} examples")
+        elif standing.passed:
+            parts.append(f"{standing.passed} of {total} objectives at 1")
     parts.append(f"{rate:.{0 if rate >= 1 else 2}f} programs/s")
     return ", ".join(parts)

@@ -104,18 +104,20 @@ class Driver:
         runs.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
-        sampling = Sampling(temperature, most_tokens or self.search.prompt_format.reply_tokens)
+        sampling = Sampling(temperature, most_tokens or self.search.standing.prompt_format.reply_tokens)
         with self._pool:
             await self._finish_half_told(sampling)
             reopened = self.search.tickets.open
             try:
                 while True:
                     await self._ask(sampling, reopened)
-                    if not (self._waiting or self._arrived) or self.search.is_over:
+                    if not (self._waiting or self._arrived) or self.search.standing.is_over:
                         break
                     await self._wait()
                     self._take_replies()
-                    while self._arrived and self._arrived[0].judging.done() and not self.search.is_over:
+                    while (
+                        self._arrived and self._arrived[0].judging.done() and not self.search.standing.is_over
+                    ):
                         group = self._arrived.popleft()
                         found = group.judging.result()
                         self._commit(self._groups.tells(group.prompt, group.rollouts, found))
@@ -129,9 +131,9 @@ class Driver:
             while (asked := self.search.shorten()) is not None:
                 self.journal.add_prompt(asked)
                 await self._judge_and_tell(asked, [None])
-        if self.search.is_solved:
+        if self.search.standing.is_solved:
             return RunStatus.SOLVED
-        self.stop_reason = self.stop_reason or self.search.stop_reason
+        self.stop_reason = self.stop_reason or self.search.standing.stop_reason
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
@@ -173,7 +175,7 @@ class Driver:
         open requests, and also the number of groups being judged.
         """
         most, arrived = self.config.search.in_flight, self._arrived
-        if self.search.is_over or self.stop_reason or (arrived and arrived[0].patience()):
+        if self.search.standing.is_over or self.stop_reason or (arrived and arrived[0].patience()):
             return False
         return len(self._waiting) < most and len(arrived) < most
 
@@ -227,14 +229,14 @@ class Driver:
             self.stop_reason = f"{self._unread} answers in a row held no program"
 
     def _note_faults(self, tell: Tell) -> None:
-        if self.search.problem.evaluator is None:
+        if self.search.standing.problem.evaluator is None:
             return
         for evaluation in (one.evaluation for one in tell.judged):
             if evaluation is None or evaluation.status is not Status.OK:
                 continue
             fault = failure(dict(evaluation.metrics or ()), evaluation.feedback)
             lacks = what_is_missing(evaluation.feedback, self.config.evaluator.allow)
-            best = self.search.best
+            best = self.search.standing.best
             has_worked = best is not None and not failure(
                 dict(best.evaluation.metrics or ()), best.evaluation.feedback
             )
@@ -249,7 +251,7 @@ class Driver:
 
     def _commit(self, tells: Sequence[Tell]) -> None:
         self._told_at = time.monotonic()
-        self.journal.add_tells(self.search.run_id, tells, self.search.tells)
+        self.journal.add_tells(self.search.run_id, tells, self.search.standing.tells)
         for tell in tells:
             self.search.tell(tell)
             self._note_unread(tell)

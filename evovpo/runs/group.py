@@ -61,9 +61,9 @@ class GroupJudge:
         failed = [one.feedback for one in judged if one and one.status is Status.SANDBOX_ERROR]
         if prompt.kind is PromptKind.SEED and judged and len(failed) == len(judged):
             raise SandboxError(
-                f"no starting program of '{self.search.problem.id}' could be run: the sandbox failed each "
-                f"time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to see what "
-                "this machine refuses"
+                f"no starting program of '{self.search.standing.problem.id}' could be run: the sandbox "
+                f"failed each time ({next(iter(failed), '')}); run `python -m evovpo.sandbox --selftest` to "
+                "see what this machine refuses"
             )
         return Found(slots_of, fresh, ran)
 
@@ -155,9 +155,9 @@ def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> 
     """Return the answers in one reply; without a rollout, the programs that the prompt itself contains."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
-    shown = search.programs.get(prompt.parent_id or "")
+    shown = search.standing.programs.get(prompt.parent_id or "")
     parent = None if shown is None else shown.program
-    answers = search.format_of(prompt).answers(search.problem, rollout, prompt.answers, parent)
+    answers = search.format_of(prompt).answers(search.standing.problem, rollout, prompt.answers, parent)
     if not rollout.finish_reason.startswith(REFUSED):
         return answers
     return [answer._replace(reason=rollout.finish_reason) for answer in answers]

@@ -89,24 +89,24 @@ def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
-    if search.proposed != proposed:
+    if search.standing.proposed != proposed:
         raise ReplayError(
-            f"run {run.id} holds {proposed} candidates, and replay applied {search.proposed}; its rows were "
-            "changed"
+            f"run {run.id} holds {proposed} candidates, and replay applied {search.standing.proposed}; its "
+            "rows were changed"
         )
     half_told = [prompt for prompt, missing in search.tickets.open if len(missing) < prompt.rollouts]
     if run.status in (RunStatus.SOLVED, RunStatus.EXHAUSTED) and (
-        half_told or (run.status is RunStatus.SOLVED) != search.is_solved
+        half_told or (run.status is RunStatus.SOLVED) != search.standing.is_solved
     ):
         raise ReplayError(
             f"run {run.id} ended as {run.status}, which replay does not reach; tells are missing"
         )
-    if run.status is RunStatus.STOPPED and search.is_solved:
+    if run.status is RunStatus.STOPPED and search.standing.is_solved:
         raise ReplayError(f"run {run.id} ended as {run.status}, and replay solves it; its rows were changed")
-    if run.status is RunStatus.EXHAUSTED and search.proposed != run.evaluations:
+    if run.status is RunStatus.EXHAUSTED and search.standing.proposed != run.evaluations:
         raise ReplayError(
-            f"run {run.id} used its budget of {run.evaluations}, and replay applied {search.proposed} "
-            "candidates; tells are missing"
+            f"run {run.id} used its budget of {run.evaluations}, and replay applied "
+            f"{search.standing.proposed} candidates; tells are missing"
         )
     return search, events
 
@@ -128,10 +128,10 @@ def replay(
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
     for number, event in enumerate(chain(history, [None])):
-        place = (len(search.tickets), search.tells)
+        place = (len(search.tickets), search.standing.tells)
         while waiting and (waiting[0].asks_before, waiting[0].tells_before) == place:
             settings = Config.from_json(waiting.pop(0).config_json)
-            search.go_on(settings.search, choose_format(search.problem, settings))
+            search.go_on(settings.search, choose_format(search.standing.problem, settings))
         if event is None:
             break
         if isinstance(event, Tell):

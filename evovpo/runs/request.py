@@ -132,8 +132,8 @@ def next_part(
             )
     found = with_style(problem, found, store)
     check_proposer(problem, found)
-    search.go_on(found.search, choose_format(search.problem, found))
-    if search.is_over:
+    search.go_on(found.search, choose_format(search.standing.problem, found))
+    if search.standing.is_over:
         return found, None
     budget, used = found.search.evaluations, search.tickets.reserved
     if budget < used or (budget == used and not search.tickets.open):
@@ -141,7 +141,7 @@ def next_part(
             f"search.evaluations (--evaluations) is {budget}, and run {run.id} has proposed "
             f"{used} programs already; it counts those of the whole run: give more"
         )
-    return found, RunPart(len(search.tickets), search.tells, found.to_json())
+    return found, RunPart(len(search.tickets), search.standing.tells, found.to_json())
 
 
 def with_originals(problem: Problem, config: Config, store: Store) -> Problem:

@@ -99,7 +99,7 @@ def resume(
         mark(run.id, asked_for(config, problem))
         problem = _checked(problem, config)
         if is_older and part is None and not run.status.is_finished:
-            part = RunPart(len(search.tickets), search.tells, config.to_json())
+            part = RunPart(len(search.tickets), search.standing.tells, config.to_json())
         if is_older and part is not None:
             _log.warning(
                 "run %s was begun by an earlier version's search; it goes on from its best programs as a new "
@@ -109,7 +109,7 @@ def resume(
         if run.status.is_finished and part is None:
             on_start(run)
             with open_evaluator(problem, config) as judge:
-                stopped = "" if search.is_solved else search.stop_reason
+                stopped = "" if search.standing.is_solved else search.standing.stop_reason
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
         request = RunRequest(problem, config, run_id=run.id)
         proposer = checked_proposer(problem, config, store, proposer)
@@ -177,7 +177,7 @@ def _drive(
                 proposer=proposer,
                 judge=with_models(judge, problem, config, store, search.run_id),
                 journal=store,
-                known=judged | store.known_evaluations(problem.version, but=search.programs),
+                known=judged | store.known_evaluations(problem.version, but=search.standing.programs),
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
             )

@@ -35,7 +35,7 @@ BEFORE_FEEDBACK = 8
 """Before the first reply, prompts may use at most the budget divided by this number."""
 
 
-class SearchState(Standing):
+class SearchState:
     """The search state of one run, driven by `ask` and `tell`.
 
     The budget `config.evaluations` counts proposed candidates: every answer of every completion, and joins.
@@ -52,7 +52,7 @@ class SearchState(Standing):
         seed: int = 0,
         language: JoinLanguage | None = None,
     ) -> None:
-        super().__init__(problem, config, prompt_format)
+        self.standing = Standing(problem, config, prompt_format)
         self.run_id = run_id
         self._seed = seed
         # Public attributes are read by reports and tests, and not changed from outside.
@@ -60,13 +60,13 @@ class SearchState(Standing):
         # Strategies other than islands keep one sub-population, for reports.
         islands = config.islands if config.strategy == "islands" else 1
         self.population = Population(problem, islands, config.elites)
-        self._failures = Failures(self, islands)
+        self._failures = Failures(self.standing, islands)
         self.language = language
         self._formats = [(0, prompt_format)]
-        self._strategy = make_strategy(self.population, self._failures, self)
+        self._strategy = make_strategy(self.population, self._failures, self.standing)
         self._shortened: set[str] = set()
         """Ids of solutions whose shorter variants were proposed."""
-        self._joins = Joins(self, language if self._strategy.has_memory else None)
+        self._joins = Joins(self.standing, language if self._strategy.has_memory else None)
 
     @property
     def is_ready(self) -> bool:
@@ -75,15 +75,16 @@ class SearchState(Standing):
         The end of the budget is reserved for joins, so that joins can use every program of the run. Before
         the first reply of a model, prompts may use at most an eighth of the budget.
         """
+        config, proposed = self.standing.config, self.standing.proposed
         kept, given_out = self._joins.unspent, self.tickets.reserved
-        of_an_ask = self._rollouts * self.config.answers
-        waits = kept > 0 and self.config.evaluations - given_out - of_an_ask < kept
-        waits |= self.proposed == 0 and given_out + of_an_ask > self.config.evaluations // BEFORE_FEEDBACK
-        return not (waits and given_out > self.proposed)
+        of_an_ask = self._rollouts * config.answers
+        waits = kept > 0 and config.evaluations - given_out - of_an_ask < kept
+        waits |= proposed == 0 and given_out + of_an_ask > config.evaluations // BEFORE_FEEDBACK
+        return not (waits and given_out > proposed)
 
     @property
     def _rollouts(self) -> int:
-        return self.config.rollouts or self.prompt_format.rollouts
+        return self.standing.config.rollouts or self.standing.prompt_format.rollouts
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
         """Return the prompt format that made a prompt and parses its replies."""
@@ -91,13 +92,12 @@ class SearchState(Standing):
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
         """Use new settings, in which `runs.request.FIXED` must be unchanged; count `patience` anew."""
-        self.config, self.prompt_format = config, prompt_format
-        self._improved_at = self.proposed
+        self.standing.go_on(config, prompt_format)
         self._formats.append((len(self.tickets), prompt_format))
 
     def evaluation(self, program_id: str) -> Evaluation | None:
         """Return the evaluation of a program proposed in this run, or None."""
-        shown = self.programs.get(program_id)
+        shown = self.standing.programs.get(program_id)
         return None if shown is None else shown.evaluation
 
     def ask(self) -> Prompt | None:
@@ -108,20 +108,21 @@ class SearchState(Standing):
         prompts are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as
         a separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
         """
-        rng = self._generator()
+        rng, standing = self._generator(), self.standing
         if not self.tickets:
-            return self.tickets.issue(
-                PromptKind.SEED, rng, self.tells, answers=0, proposals=self.problem.seeds
-            )
-        remaining = self.config.evaluations - self.tickets.reserved
+            seeds = standing.problem.seeds
+            return self.tickets.issue(PromptKind.SEED, rng, standing.tells, answers=0, proposals=seeds)
+        remaining = standing.config.evaluations - self.tickets.reserved
         if remaining <= 0:
             return None
         joins = self._joins.take(remaining)
         if joins:
             programs = tuple(join.program for join in joins)
-            return self.tickets.issue(PromptKind.JOIN, rng, self.tells, joins, answers=0, proposals=programs)
+            return self.tickets.issue(
+                PromptKind.JOIN, rng, standing.tells, joins, answers=0, proposals=programs
+            )
         plan = self._strategy.plan(rng, self._generator)
-        answers = min(self.config.answers, remaining)
+        answers = min(standing.config.answers, remaining)
         rollouts = min(self._rollouts, remaining // answers)
         return self._prompt(plan, rng, rollouts, answers)
 
@@ -131,16 +132,17 @@ class SearchState(Standing):
         This is for the end of a run and costs no budget. Programs that memorise rows often have parts that no
         row needs; of the programs that pass all rows, the shortest is the best.
         """
-        if not self.is_solved or self.best is None or self.language is None:
+        standing = self.standing
+        if not standing.is_solved or standing.best is None or self.language is None:
             return None
-        program = self.best.program
-        variants = [one for one in self.language.shorter(program.source) if one.id not in self.programs]
+        program = standing.best.program
+        variants = [one for one in self.language.shorter(program.source) if one.id not in standing.programs]
         if program.id in self._shortened or not variants:
             return None
         self._shortened.add(program.id)
         rng = self._generator()
         return self.tickets.issue(
-            *(PromptKind.SHORTEN, rng, self.tells),
+            *(PromptKind.SHORTEN, rng, standing.tells),
             answers=0,
             parents=(Parent(program.id, ParentRole.PARENT),),
             proposals=tuple(variants),
@@ -164,17 +166,18 @@ class SearchState(Standing):
         """
         ticket = self.tickets[tell.prompt_id]
         prompt = ticket.prompt
-        if not ticket.accept(tell, self.problem):
+        standing = self.standing
+        if not ticket.accept(tell, standing.problem):
             return []
-        self.count(prompt, len(tell.judged))
+        standing.count(prompt, len(tell.judged))
         insertions: list[Insertion] = []
         offspring: list[Member] = []
-        gain, parent = 0.0, self.programs.get(prompt.parent_id or "")
+        gain, parent = 0.0, standing.programs.get(prompt.parent_id or "")
         for judged in tell.judged:
             program, evaluation = judged.candidate.program, judged.evaluation
             is_new = judged.candidate.parse_status is ParseStatus.PARSED
             if is_new and program and evaluation and evaluation.rewards:
-                self.take(program, evaluation, parent, idea_of(judged.candidate.text))
+                standing.take(program, evaluation, parent, idea_of(judged.candidate.text))
                 home = None if prompt.sequence == 0 else prompt.island
                 member, found = self.population.insert(program, evaluation, home)
                 gain = max(gain, self.population.gain)
@@ -189,14 +192,15 @@ class SearchState(Standing):
         return insertions
 
     def _prompt(self, plan: Plan, rng: np.random.Generator, rollouts: int, answers: int) -> Prompt:
+        standing, made_by = self.standing, self.standing.prompt_format
         chance = self._generator(4)  # stream 1 is for strategies
-        parents = list(filter(self.can_show, (*plan.parents, *self._others(plan))))
+        parents = list(filter(standing.can_show, (*plan.parents, *self._others(plan))))
         shown = defaultdict[ParentRole, list[ShownProgram]](list)
         for item in parents:
-            shown[item.role].append(self.programs[item.program_id])
+            shown[item.role].append(standing.programs[item.program_id])
         parent = next(iter(shown[ParentRole.PARENT]), None)
         attempts = () if parent is None else self._failures.attempts(parent.program.id)
-        rows = choose_rows(len(self.problem.train), self.prompt_format.max_rows, rng, plan.only)
+        rows = choose_rows(len(standing.problem.train), made_by.max_rows, rng, plan.only)
         request = PromptRequest(
             answers,
             kind=PromptKind.ROOT if parent is None else plan.kind,
@@ -210,10 +214,10 @@ class SearchState(Standing):
         return self.tickets.issue(
             request.kind,
             rng,
-            self.tells,
+            standing.tells,
             island=plan.island,
             parents=tuple(parents),
-            messages=self.prompt_format.messages(self.problem, request),
+            messages=made_by.messages(standing.problem, request),
             rollouts=rollouts,
             answers=answers,
             way=plan.way,
@@ -221,9 +225,10 @@ class SearchState(Standing):
 
     def _others(self, plan: Plan) -> list[Parent]:
         """Return the best other programs of the plan's island, as many as the prompt format shows."""
-        if plan.kind is not PromptKind.MUTATE or not self.prompt_format.others:
+        most = self.standing.prompt_format.others if plan.kind is PromptKind.MUTATE else 0
+        if not most:
             return []
         members = self.population.islands[plan.island].members
         ids = (member.program_id for member in members if member.is_ok)
         others = [program_id for program_id in ids if program_id != plan.parents[0].program_id]
-        return [Parent(one, ParentRole.INSPIRATION) for one in others[: self.prompt_format.others]]
+        return [Parent(one, ParentRole.INSPIRATION) for one in others[:most]]

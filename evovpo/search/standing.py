@@ -10,7 +10,7 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """The results of a search so far, which strategies may read; the base class of `SearchState`."""
+    """The results of a search so far, which strategies and reports may read."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -53,6 +53,11 @@ class Standing:
     def is_over(self) -> bool:
         """True if the search should end, whatever is left of the budget."""
         return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
+
+    def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
+        """Use new settings and count `patience` from now on."""
+        self.config, self.prompt_format = config, prompt_format
+        self._improved_at = self.proposed
 
     def can_show(self, parent: Parent) -> bool:
         """Return whether the prompt format can show a program in the role that `parent` gives."""

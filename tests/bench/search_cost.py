@@ -150,11 +150,11 @@ class Bench:
 
     def fill(self, programs: int, until: float) -> None:
         """Ask and tell until so many programs were proposed, or the monotonic clock shows `until`."""
-        while self.search.proposed < programs and time.monotonic() < until:
+        while self.search.standing.proposed < programs and time.monotonic() < until:
             prompt = self.ask()
             self._store.add_prompt(prompt)
             told = self.replies(prompt)
-            self._store.add_tells("bench", told, self.search.tells)
+            self._store.add_tells("bench", told, self.search.standing.tells)
             for tell in told:
                 self.search.tell(tell)
 
@@ -169,7 +169,7 @@ class Bench:
         tell = self.replies(prompt)[0]
         started = _now()
         self._store.add_prompt(prompt)
-        self._store.add_tell("bench", tell, self.search.tells)
+        self._store.add_tell("bench", tell, self.search.standing.tells)
         committed = _since(started)
         started = _now()
         self.search.tell(tell)
@@ -259,7 +259,7 @@ def measure(programs: int, samples: int, folder: str, minutes: float = math.inf)
     with Store.open(url) as store:
         bench = Bench(store, config)
         bench.fill(programs, time.monotonic() + 60 * minutes)
-        filled = bench.search.proposed
+        filled = bench.search.standing.proposed
         pages, page_bytes = (store.query(f"PRAGMA {name}")[0][name] for name in ("page_count", "page_size"))
         steps = [bench.step() for _ in range(samples)]
     names = ("ask_tell_ms", "commit_ms", "ask_tell_cpu_ms", "commit_cpu_ms")

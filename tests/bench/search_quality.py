@@ -192,7 +192,7 @@ def evovpo(is_vector: bool, way: str = "", **settings: Any) -> Searcher:
             if prompt.kind is PromptKind.SEED:
                 found.tell(Tell(prompt.id, None, tuple(judged(one, prompt)[0] for one in prompt.proposals)))
                 continue
-            shown = [read(found.programs[one.program_id].program.source) for one in prompt.parents]
+            shown = [read(found.standing.programs[one.program_id].program.source) for one in prompt.parents]
             for index in range(prompt.rollouts):
                 program = Program(repr(propose(task, STRENGTHS[strength], shown, rng)))
                 rollout = Rollout("", prompt.id, index, 0, "", None, None, None, Sampling(), "stop", 0.0)

@@ -219,8 +219,8 @@ def test_a_search_uses_the_adapter_that_is_published_meanwhile(
     versions: list[PolicyVersion] = []
 
     def told(progress: Progress) -> None:
-        if progress.search.proposed in (16, 32):
-            seed = progress.search.proposed // 16
+        if progress.search.standing.proposed in (16, 32):
+            seed = progress.search.standing.proposed // 16
             versions.append(publish(store, adapter(seed), target, tmp_path / "policies"))
 
     problem = load_problem(resolve_problem("strings/date-to-iso"))

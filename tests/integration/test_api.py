@@ -57,6 +57,12 @@ def test_an_own_scorer_judges_and_an_own_proposer_writes(tmp_path: Path) -> None
     assert "def f(x):\n    return x\n" in asked[0]
 
 
+def test_a_proposer_that_writes_no_program_is_said(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="none of the 4 candidates held a program"):
+        run = scored(tmp_path, proposer=lambda messages, n: ["I cannot do that."] * n, evaluations=4)
+    assert "none of the 4 candidates held a program" in run.stopped
+
+
 def test_a_failure_on_one_input_is_told_apart(tmp_path: Path) -> None:
     seen: list[list[Any]] = []
 

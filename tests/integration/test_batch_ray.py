@@ -67,7 +67,7 @@ def test_a_run_on_ray_stores_what_a_local_one_does_though_a_worker_is_killed(
     killed: list[int] = []
 
     def kill_one(progress: Progress) -> None:
-        if progress.search.proposed >= 8 and not killed:
+        if progress.search.standing.proposed >= 8 and not killed:
             for pid in descendants(os.getpid()):
                 with contextlib.suppress(OSError):
                     name = Path(f"/proc/{pid}/cmdline").read_bytes()

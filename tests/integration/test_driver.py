@@ -133,12 +133,12 @@ def test_while_nothing_comes_it_is_said_what_is_waited_for(monkeypatch: pytest.M
 def test_a_group_is_stored_before_it_is_applied() -> None:
     driver, _, journal = make_driver()
     seen: list[int] = []
-    driver.on_tell = lambda progress: seen.append(progress.search.tells)
+    driver.on_tell = lambda progress: seen.append(progress.search.standing.tells)
     keep = journal.add_tells
     stored: list[int] = []
 
     def add_tells(run_id: str, tells: Sequence[Tell], order: int) -> None:
-        assert driver.search.tells == order == len(journal.tells)
+        assert driver.search.standing.tells == order == len(journal.tells)
         assert len({tell.prompt_id for tell in tells}) == 1
         stored.append(len(tells))
         keep(run_id, tells, order)
@@ -219,7 +219,7 @@ def test_a_run_stops_after_the_group_that_solves_it(in_flight: int) -> None:
     )
     assert asyncio.run(driver.run()) is RunStatus.SOLVED
     assert len(journal.tells) == 1 + 2 * 3
-    assert driver.search.is_solved
+    assert driver.search.standing.is_solved
 
 
 def test_a_solved_starting_program_asks_no_model() -> None:
@@ -230,7 +230,7 @@ def test_a_solved_starting_program_asks_no_model() -> None:
         fail, problem=PROBLEM, judge=Judge(lambda text: evaluation(text, [1.0] * 6, PROBLEM.version))
     )
     assert asyncio.run(driver.run()) is RunStatus.SOLVED
-    assert driver.search.proposed == 0
+    assert driver.search.standing.proposed == 0
 
 
 def test_a_sandbox_that_fails_on_every_starting_program_is_an_error_and_nothing_is_told() -> None:
@@ -345,7 +345,7 @@ def test_a_run_without_progress_is_stopped_stored_as_such_and_verified(tmp_path:
         )
         assert (outcome.stopped, outcome.evaluations) == ("no better program in 12 evaluations", 12)
         assert store.run("r").status is RunStatus.STOPPED
-        assert verify("r", store)[0].stop_reason == outcome.stopped
+        assert verify("r", store)[0].standing.stop_reason == outcome.stopped
 
         def fail(prompt: Prompt, index: int) -> str:
             raise AssertionError("nothing may be asked")
@@ -360,7 +360,7 @@ def test_a_model_of_a_server_that_writes_no_programs_stops_the_run(name: str, ev
     settings = with_search(evaluations=120).changed(proposer=SETTINGS.proposer.changed(name=name))
     driver, _, _ = make_driver(lambda prompt, index: "I cannot help.", settings=settings)
     assert asyncio.run(driver.run()) is (RunStatus.STOPPED if name == "openai" else RunStatus.EXHAUSTED)
-    assert driver.search.proposed == evaluations
+    assert driver.search.standing.proposed == evaluations
     assert bool(driver.stop_reason) == (name == "openai")
 
 
@@ -375,8 +375,8 @@ def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:
 
     driver, _, _ = make_driver(judge=Judge(fails))
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
-    assert driver.search.best is not None
-    assert driver.search.best.evaluation.mean_reward > 0.0
+    assert driver.search.standing.best is not None
+    assert driver.search.standing.best.evaluation.mean_reward > 0.0
 
 
 # Judging while requests are open

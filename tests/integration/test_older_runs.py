@@ -52,8 +52,8 @@ def test_an_older_run_keeps_its_programs_and_goes_on_as_a_new_part(
     with Store.open(url) as store:
         found = rebuild("older", store)
         assert found.is_older
-        assert found.search.proposed == 40
-        best = found.search.best
+        assert found.search.standing.proposed == 40
+        best = found.search.standing.best
         assert best is not None
         assert best.evaluation.mean_reward == store.run_summary("older").best_mean_reward == 0.5
         kept = {member.program_id for island in found.search.population.islands for member in island.members}
@@ -72,7 +72,7 @@ def test_what_came_after_an_older_search_replays_exactly(url: str) -> None:
         assert not rebuild("older", store).is_older
         begins = store.parts("older")[1].asks_before
         asks = [event for event in store.history("older") if isinstance(event, Prompt)]
-        assert search.proposed == 60 or search.is_solved
+        assert search.standing.proposed == 60 or search.standing.is_solved
         assert not any(ask.way for ask in asks[:begins])
         assert all(ask.way for ask in asks[begins:] if ask.has_model)
 
@@ -86,7 +86,7 @@ def test_stored_snapshots_and_summaries_are_dropped(tmp_path: Path) -> None:
     tables = {name for (name,) in sql(tmp_path / "noted.db", "SELECT name FROM sqlite_master")}
     assert tables.isdisjoint({"snapshots", "summaries"})
     with Store.open(url) as store:
-        assert store.run_summary("noted").proposed == rebuild("noted", store).search.proposed == 9
+        assert store.run_summary("noted").proposed == rebuild("noted", store).search.standing.proposed == 9
 
 
 @pytest.mark.parametrize("strategy", GONE_STRATEGIES)
@@ -116,7 +116,7 @@ def test_a_run_that_used_notes_goes_on_without_as_a_new_part(tmp_path: Path, evo
 
     with Store.open(url) as store:
         found = rebuild("noted", store)
-        assert (found.is_older, found.search.proposed) == (True, 9)
+        assert (found.is_older, found.search.standing.proposed) == (True, 9)
         assert len(list(store.groups("noted"))) == 9
         outcome = resume("noted", store, ScriptedProposer(write))
         assert outcome.evaluations == 16
@@ -166,8 +166,8 @@ def test_programs_that_an_earlier_version_took_from_another_run_are_replayed(tmp
         search = rebuild("one", store).search
         came = (Program(source("'late'")), Program(source("'later'")))
         rng = np.random.default_rng(0)
-        asked = search.tickets.issue(PromptKind.SEED, rng, search.tells, answers=0, proposals=came)
+        asked = search.tickets.issue(PromptKind.SEED, rng, search.standing.tells, answers=0, proposals=came)
         store.add_prompt(asked)
         again = rebuild("one", store).search
         assert again.tickets.open == [(asked, (0,))]
-        assert again.proposed == search.proposed
+        assert again.standing.proposed == search.standing.proposed

@@ -142,7 +142,7 @@ def test_replies_are_read_in_the_format_that_their_prompt_asked_for(database: Pa
     styles = ["⟦" in prompt.messages[-1].content for prompt in asked(database) if prompt.has_model]
     assert styles == sorted(styles, reverse=True)
     assert 1 < sum(styles) < len(styles)
-    assert any(shown.program.source == source("x0.upper()") for shown in search.programs.values())
+    assert any(shown.program.source == source("x0.upper()") for shown in search.standing.programs.values())
     assert unread <= 8
 
 

@@ -80,7 +80,7 @@ def test_ten_kills_lose_nothing_that_was_told_and_change_nothing(
     crashed, printed = crash(tmp_path, moments)
     assert printed["ends"] == [-signal.SIGKILL] * 10
     assert population(rebuilt(crashed)) == population(rebuilt(database))
-    best, expected = rebuilt(crashed).best, rebuilt(database).best
+    best, expected = rebuilt(crashed).standing.best, rebuilt(database).standing.best
     assert best is not None
     assert expected is not None
     assert (best.program, best.evaluation.rewards) == (expected.program, expected.evaluation.rewards)
@@ -154,7 +154,7 @@ def test_a_solved_group_is_told_to_its_end_after_a_kill(tmp_path: Path) -> None:
         assert store.run("one").status is RunStatus.INTERRUPTED
     with Store.open(str(tmp_path / "killed.db")) as store:
         search = rebuild("one", store)[0]
-        assert search.is_solved
+        assert search.standing.is_solved
         assert search.tickets.open != []
         outcome = resume("one", store, ScriptedProposer(write))
         assert [e.prompt_id for e in store.history("one") if isinstance(e, Tell)] == [
@@ -212,7 +212,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     database = tmp_path_factory.mktemp("finished") / "run.db"
     with Store.open(str(database)) as store:
         run_through(store, config(), ScriptedProposer(toy_script()))
-        assert verify("live", store)[0].joined > 0
+        assert verify("live", store)[0].standing.joined > 0
     return database
 
 

@@ -33,7 +33,7 @@ class Stored(Loop):
             for index in range(1 if prompt.proposals else prompt.rollouts):
                 wanted = () if prompt.proposals else self.write(prompt, index)
                 reply = self.proposals(prompt) if prompt.proposals else self.reply(prompt, index, wanted)
-                self.store.add_tell("one", reply, self.search.tells)
+                self.store.add_tell("one", reply, self.search.standing.tells)
                 self.tell(reply)
 
 
@@ -48,7 +48,7 @@ def test_figures_and_curve_are_those_of_all_rows(loop: Stored, monkeypatch: pyte
     found = loop.store.run_summary("one")
     monkeypatch.setattr("evovpo.store.summary._PAGE", 5)  # of many pages
     assert loop.store.run_summary("one") == found
-    assert (found.tells, found.proposed) == (loop.search.tells, loop.search.proposed)
+    assert (found.tells, found.proposed) == (loop.search.standing.tells, loop.search.standing.proposed)
     bests = [(0.0, 0)]  # the slow way: the best of all programs so far, after each tell
     for tell in (event for event in loop.store.history("one") if isinstance(event, Tell)):
         vectors = (one.evaluation for one in tell.judged if one.evaluation is not None)
@@ -58,18 +58,18 @@ def test_figures_and_curve_are_those_of_all_rows(loop: Stored, monkeypatch: pyte
     assert [(point[0], *point[2:]) for point in found.curve] == [
         (place - 1, *bests[place]) for place in dict.fromkeys([*rising, len(bests) - 1])
     ]
-    assert found.curve[-1].evaluations == loop.search.proposed
-    best = loop.search.best
+    assert found.curve[-1].evaluations == loop.search.standing.proposed
+    best = loop.search.standing.best
     assert best is not None
     assert (found.best_program_id, found.best_mean_reward) == (best.program.id, best.evaluation.mean_reward)
-    assert verify("one", loop.store)[0].tells == loop.search.tells
+    assert verify("one", loop.store)[0].standing.tells == loop.search.standing.tells
 
 
 def test_vectors_that_rise_are_those_that_no_earlier_one_reaches(loop: Stored) -> None:
     loop.steps(20)
     earlier: list[tuple[float, ...]] = []
     wanted = []
-    for shown in loop.search.programs.values():
+    for shown in loop.search.standing.programs.values():
         vector = shown.evaluation.rewards or ()
         if not any(all(one >= mine for one, mine in zip(old, vector, strict=True)) for old in earlier):
             wanted.append(vector)

@@ -163,7 +163,7 @@ class PlainLoop:
 
     def rebuilt(self) -> SearchState:
         """Return the search that the history makes again, every prompt compared and every answer read."""
-        search = SearchState(self.search.problem, self.config, copy.deepcopy(self.format), "run", 0)
+        search = SearchState(self.search.standing.problem, self.config, copy.deepcopy(self.format), "run", 0)
         replay(search, self.history, reads_again=True)
         return search
 
@@ -175,7 +175,7 @@ class PlainLoop:
         """Return the sources of the programs that a prompt shows, each with its part."""
         found = []
         for parent in prompt.parents:
-            program = self.search.programs[parent.program_id].program
+            program = self.search.standing.programs[parent.program_id].program
             found.append((program.source, parent.role))
         return found
 

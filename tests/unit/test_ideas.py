@@ -26,9 +26,9 @@ def test_a_program_keeps_its_last_changes_with_what_each_brought() -> None:
     for step in range(1, CHANGES + 3):
         program = Program(f"0.{step + 2} 0.{step + 2} # step {step}")
         prompt = loop.ask()
-        before = loop.search.best
-        loop.search.take(program, judge(program), before, f"idea {step}")
-        parent = loop.search.programs[program.id]
+        before = loop.search.standing.best
+        loop.search.standing.take(program, judge(program), before, f"idea {step}")
+        parent = loop.search.standing.programs[program.id]
         assert prompt.messages
     assert parent is not None
     assert [change.idea for change in parent.changes] == [f"idea {step}" for step in range(3, CHANGES + 3)]

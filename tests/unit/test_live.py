@@ -32,7 +32,7 @@ def loop_with(*rewards: float) -> Loop:
 
 
 def test_examples_are_counted_and_slow_runs_have_decimals() -> None:
-    line = status_line(judged(loop_with(*REWARDS)), 0.043)
+    line = status_line(judged(loop_with(*REWARDS)).standing, 0.043)
     assert line == "best mean reward 0.562, 1 of 8 examples, 0.04 programs/s"
 
 
@@ -45,11 +45,11 @@ def test_of_objectives_the_best_mean_is_shown() -> None:
         loop = loop_with(*rewards)
         loop.problem = scored
         loop.search = SearchState(scored, CONFIG, RewriteFormat(), "run", 0)
-        assert status_line(judged(loop), 12.4) == f"{start}12 programs/s"
+        assert status_line(judged(loop).standing, 12.4) == f"{start}12 programs/s"
 
 
 def test_before_any_judgement_nothing_is_claimed() -> None:
-    assert status_line(Loop().search, 1.0) == "nothing judged yet, 1 programs/s"
+    assert status_line(Loop().search.standing, 1.0) == "nothing judged yet, 1 programs/s"
 
 
 SERVED = Config().changed(proposer={"name": "openai", "model": "m", "base_url": "http://localhost:8000/v1"})
@@ -65,6 +65,17 @@ def test_a_silent_server_is_named_with_the_requests_that_brought_nothing() -> No
     assert ", 0 of 100 evaluations, best mean reward 0.562, " in status
     assert "5 requests to servers (2 of them brought nothing: timeout 2)" in status
     assert status.endswith(", waiting since 40 s")
+
+
+def test_without_a_terminal_the_first_wait_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "UPDATE_SECONDS", 1e-9)
+    output, search = io.StringIO(), judged(loop_with(*REWARDS))
+    progress = LiveProgress(Console(file=output, width=200))
+    progress.started(RUN)
+    for waits in ("", "waiting since 10 s", "waiting since 20 s"):
+        progress.told(Progress(search, 1, waits))
+    assert "waiting since 10 s\n" in output.getvalue()
+    assert "waiting since 20 s" not in output.getvalue()
 
 
 def test_a_terminal_shows_the_best_program_and_untrusted_text_cannot_steer_it() -> None:

@@ -68,9 +68,9 @@ def test_a_score_is_what_is_compared_and_a_failure_is_below_all() -> None:
 
 def test_the_higher_score_is_best_and_selected_although_the_rewards_are_the_same() -> None:
     search = told(PROBLEM, HIGH, HIGHER, -1e300, islands=2, ways={"climb": 1.0})
-    assert search.best is not None
-    assert search.best.program.source == "program 1"
-    best = search.best.program.id
+    assert search.standing.best is not None
+    assert search.standing.best.program.source == "program 1"
+    best = search.standing.best.program.id
     for _ in range(6):
         prompt = search.ask()
         assert prompt is not None
@@ -78,17 +78,17 @@ def test_the_higher_score_is_best_and_selected_although_the_rewards_are_the_same
 
 
 def test_target_and_patience_go_by_the_score() -> None:
-    assert told(PROBLEM, HIGH, target=repr(HIGHER)).stop_reason == ""
-    assert told(PROBLEM, HIGH, HIGHER, target=repr(HIGHER)).stop_reason.startswith("the target of")
+    assert told(PROBLEM, HIGH, target=repr(HIGHER)).standing.stop_reason == ""
+    assert told(PROBLEM, HIGH, HIGHER, target=repr(HIGHER)).standing.stop_reason.startswith("the target of")
     search = told(PROBLEM, HIGH, patience=2, rollouts=1, islands=1)
     for number, score in enumerate((HIGHER, 1.0, 2.0)):
-        assert search.stop_reason == ""
+        assert search.standing.stop_reason == ""
         prompt = search.ask()
         assert prompt is not None
         program = Program(f"new {number}")
-        search.count(prompt, 1)
-        search.take(program, judged(program, combined_score=score))
-    assert search.stop_reason == "no better program in 2 evaluations"
+        search.standing.count(prompt, 1)
+        search.standing.take(program, judged(program, combined_score=score))
+    assert search.standing.stop_reason == "no better program in 2 evaluations"
 
 
 def test_prompts_show_numbers_as_they_are() -> None:

@@ -62,7 +62,7 @@ def test_the_first_ticket_carries_the_starting_programs_and_costs_nothing() -> N
         0,
     )
     loop.tell(loop.proposals(prompt))
-    assert (loop.search.proposed, loop.search.tells) == (0, 1)
+    assert (loop.search.standing.proposed, loop.search.standing.tells) == (0, 1)
     assert [[m.source for m in island.members] for island in loop.search.population.islands] == [
         [HARD.seeds[0].source]
     ] * 2
@@ -88,9 +88,9 @@ def test_replies_may_come_in_any_order_late_or_never(order: Random) -> None:
         else:
             break
     assert asked == 80
-    assert loop.search.proposed == sum(len(tell.judged) for tell in loop.told[1:]) <= 80
+    assert loop.search.standing.proposed == sum(len(tell.judged) for tell in loop.told[1:]) <= 80
     missing = sum(len(indices) for _, indices in loop.search.tickets.open)
-    assert missing * CONFIG.answers >= 80 - loop.search.proposed >= missing
+    assert missing * CONFIG.answers >= 80 - loop.search.standing.proposed >= missing
 
 
 def test_telling_twice_changes_nothing() -> None:
@@ -98,10 +98,20 @@ def test_telling_twice_changes_nothing() -> None:
     prompt = loop.ask()
     tell = loop.reply(prompt, 1, ["x0.upper()", "x0[0]"])
     loop.tell(tell)
-    before = (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best)
+    before = (
+        population(loop.search),
+        loop.search.standing.tells,
+        loop.search.standing.proposed,
+        loop.search.standing.best,
+    )
     other = loop.reply(prompt, 1, [SWAP, "x0"])
     assert loop.search.tell(tell) == loop.search.tell(other) == []
-    assert (population(loop.search), loop.search.tells, loop.search.proposed, loop.search.best) == before
+    assert (
+        population(loop.search),
+        loop.search.standing.tells,
+        loop.search.standing.proposed,
+        loop.search.standing.best,
+    ) == before
     assert loop.search.tickets.open == [(prompt, (0,))]
 
 
@@ -116,7 +126,7 @@ def test_a_vector_of_the_wrong_length_is_an_error_and_nothing_is_applied() -> No
     before = population(loop.search)
     with pytest.raises(SearchError, match=r"1 components.*has 8 objectives"):
         loop.tell(loop.reply(prompt, 0, ["x0[0]", "x0.upper()"]))
-    assert (population(loop.search), loop.search.tells) == (before, 1)
+    assert (population(loop.search), loop.search.standing.tells) == (before, 1)
     assert loop.search.tickets.open == [(prompt, (0, 1))]
 
 
@@ -135,7 +145,7 @@ def test_a_reply_that_does_not_fit_its_ticket_is_an_error() -> None:
     with pytest.raises(SearchError, match="1 candidates, expected 2"):
         loop.search.tell(dataclasses.replace(good, judged=good.judged[:1]))
     seed_tell = dataclasses.replace(good, prompt_id=Loop().ask().id)
-    assert loop.search.tells == 1
+    assert loop.search.standing.tells == 1
     unseeded = Loop()
     unseeded.ask()
     with pytest.raises(SearchError, match="without a rollout"):
@@ -150,7 +160,7 @@ def test_a_reply_that_does_not_fit_its_ticket_is_an_error() -> None:
 def test_the_budget_is_used_exactly(evaluations: int, joins: bool) -> None:
     loop = Loop(config(evaluations=evaluations, rollouts=4, answers=3, joins=joins))
     loop.run(random_writer(2))
-    assert sum(len(tell.judged) for tell in loop.told[1:]) == loop.search.proposed == evaluations
+    assert sum(len(tell.judged) for tell in loop.told[1:]) == loop.search.standing.proposed == evaluations
     assert sum(prompt.slots for prompt in loop.asked) == evaluations
     assert loop.search.ask() is None
     assert loop.search.tickets.open == []
@@ -172,11 +182,11 @@ def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:
     loop = seeded(Loop(judge=judge))
     prompt = loop.ask()
     loop.tell(loop.reply(prompt, 0, ["x0.upper()", "1 +"]))
-    assert not loop.search.is_solved
+    assert not loop.search.standing.is_solved
     is_broken = False
     loop.tell(loop.reply(prompt, 1, ["x0.upper()", "1 +"]))
     assert loop.judged[1:] == [source("x0.upper()")] * 2
-    assert loop.search.is_solved
+    assert loop.search.standing.is_solved
 
 
 # Determinism
@@ -222,12 +232,12 @@ def test_the_best_has_most_mean_reward_then_is_shortest_then_first() -> None:
     best = []
     for index, expression in enumerate(vectors):
         loop.tell(loop.reply(prompt, index, [expression]))
-        assert loop.search.best is not None
-        best.append(loop.search.best.program.source)
+        assert loop.search.standing.best is not None
+        best.append(loop.search.standing.best.program.source)
     assert best == [
         source(e) for e in ("x0.upper()", "x0.upper()", "x0.upper()", "x0[0]", "x0[0]", "x0.strip()")
     ]
-    assert not loop.search.is_solved
+    assert not loop.search.standing.is_solved
 
 
 def test_islands_take_turns_and_keep_their_own_programs() -> None:
@@ -259,7 +269,7 @@ def three_islands(rate: float, seed: int = 0) -> tuple[Loop, list[set[str]]]:
     for number, expression in enumerate(random_expressions(1, 12)):
         program = Program(source(expression))
         found = evaluation(program.source, [float(bit == "1") for bit in f"{number + 1:08b}"])
-        loop.search.take(program, found)
+        loop.search.standing.take(program, found)
         loop.search.population.insert(program, found, number % 3)
     before = held(loop)
     assert [len(programs) for programs in before] == [4, 4, 4]
@@ -367,10 +377,10 @@ def test_joins_of_complementary_programs_are_asked_next_and_are_marked() -> None
         (ParentRole.JOIN_THEN, content_id(source(SWAP))),
         (ParentRole.JOIN_ELSE, content_id(source("x0.upper()"))),
     ]
-    before = loop.search.proposed
+    before = loop.search.standing.proposed
     loop.tell(loop.proposals(prompt))
-    assert loop.search.proposed - before == loop.search.joined == len(prompt.proposals)
-    assert loop.search.is_solved
+    assert loop.search.standing.proposed - before == loop.search.standing.joined == len(prompt.proposals)
+    assert loop.search.standing.is_solved
 
 
 def test_joins_never_take_more_than_a_tenth_even_while_they_are_open() -> None:
@@ -394,9 +404,9 @@ def test_a_proposed_join_passes_more_rows_than_the_best_so_far() -> None:
     proposed: list[str] = []
     while (prompt := loop.search.ask()) is not None:
         if prompt.kind is PromptKind.JOIN:
-            assert loop.search.best is not None
+            assert loop.search.standing.best is not None
             for join in loop.search.tickets[prompt.id].joins:
-                assert join.passed > loop.search.passed
+                assert join.passed > loop.search.standing.passed
                 assert all(loop.search.evaluation(parent.program_id) for parent in join.parents)
             proposed += [program.id for program in prompt.proposals]
             loop.tell(loop.proposals(prompt))
@@ -487,9 +497,8 @@ def golden_events() -> list[object]:
                     "insertions": [[i.program_id, i.island, str(i.status)] for i in insertions],
                 }
             )
-    events.append(
-        {"best": loop.search.best and loop.search.best.program.source, "islands": population(loop.search)}
-    )
+    best = loop.search.standing.best
+    events.append({"best": best and best.program.source, "islands": population(loop.search)})
     plain: list[object] = json.loads(json.dumps(events))
     return plain
 

@@ -141,18 +141,18 @@ def test_patience_counts_evaluations_since_the_best_got_better() -> None:
     loop.step("0.5 0.5 # better, and a long one")
     loop.step("0.5 0.5 # as good")  # shorter, so the best, but no better
     loop.step("bad")
-    assert loop.search.stop_reason == ""
+    assert loop.search.standing.stop_reason == ""
     loop.step("fail")
-    assert loop.search.stop_reason == "no better program in 3 evaluations"
+    assert loop.search.standing.stop_reason == "no better program in 3 evaluations"
 
 
 def test_a_target_is_a_mean_reward() -> None:
     loop = PlainLoop(target="0.6")
     loop.step("0.9 0.2 # not yet")
-    assert loop.search.stop_reason == ""
+    assert loop.search.standing.stop_reason == ""
     loop.step("0.9 0.3 # now")
-    assert loop.search.stop_reason == "the target of 0.6 is reached"
-    assert loop.rebuilt().stop_reason == loop.search.stop_reason
+    assert loop.search.standing.stop_reason == "the target of 0.6 is reached"
+    assert loop.rebuilt().standing.stop_reason == loop.search.standing.stop_reason
 
 
 @pytest.mark.parametrize(
@@ -172,8 +172,8 @@ def test_the_score_of_a_program_is_its_combined_score_if_it_has_one(
     evaluation = Evaluation("p", "v", Status.OK, (0.0, 1.0), "", 0.0, "none", metrics=metrics)
     for target, reason in ((expected, f"the target of {expected} is reached"), (expected + 1e-9, "")):
         search = SearchState(PLAIN, SearchConfig(target=target), PlainFormat())
-        search.take(Program("p"), evaluation)
-        assert search.stop_reason == reason
+        search.standing.take(Program("p"), evaluation)
+        assert search.standing.stop_reason == reason
 
 
 @pytest.mark.parametrize("target", ["much", "nan", "inf", "1,5"])
@@ -240,7 +240,7 @@ def test_a_search_with_everything_switched_on_replays() -> None:
     loop.run_shuffled(Random(9))
     kinds = Counter(event.kind for event in loop.history if isinstance(event, Prompt))
     statuses = Counter(judged.candidate.parse_status for told in loop.tells for judged in told.judged)
-    assert loop.search.proposed == 400
+    assert loop.search.standing.proposed == 400
     of_models = (PromptKind.ROOT, PromptKind.MUTATE, PromptKind.CROSSOVER, PromptKind.REPAIR)
     assert min(kinds[kind] for kind in of_models) > 1
     assert min(statuses[ParseStatus.PARSED], statuses[ParseStatus.UNPARSED]) > 10

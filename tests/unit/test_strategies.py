@@ -19,10 +19,10 @@ def shown(loop: PlainLoop, prompt: Prompt) -> str | None:
 def test_a_replayed_history_asks_the_same_and_a_budget_is_used_exactly(name: str) -> None:
     loop = PlainLoop(strategy=name, evaluations=90, rollouts=3, answers=2)
     loop.run_shuffled(Random(1))
-    assert loop.search.proposed == 90
+    assert loop.search.standing.proposed == 90
     again = loop.rebuilt()
-    assert again.best == loop.search.best
-    assert list(again.programs.items()) == list(loop.search.programs.items())
+    assert again.standing.best == loop.search.standing.best
+    assert list(again.standing.programs.items()) == list(loop.search.standing.programs.items())
 
 
 def test_iid_asks_from_the_problem_alone_whatever_is_told() -> None:
@@ -35,7 +35,7 @@ def test_iid_asks_from_the_problem_alone_whatever_is_told() -> None:
 def test_iid_shows_the_best_start_where_only_the_evaluator_knows_what_to_define() -> None:
     metric = Metric("left", 0.0, 1.0)
     evaluator = EvaluatorFolder("evaluator.py", EvaluatorMode.WHOLE, (metric, metric))
-    problem = dataclasses.replace(PlainLoop().search.problem, scorer_path=None, evaluator=evaluator)
+    problem = dataclasses.replace(PlainLoop().search.standing.problem, scorer_path=None, evaluator=evaluator)
     loop = PlainLoop(problem=problem, strategy="iid")
     assert [shown(loop, loop.step(text)) for text in ("0.9 0.9 # a", "0.1 0.0 # b")] == [START.source] * 2
     islands = PlainLoop(problem=problem, ways={"fresh": 1.0})

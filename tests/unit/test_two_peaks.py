@@ -53,10 +53,10 @@ def test_a_search_with_a_feature_finds_the_higher_of_two_peaks(seed: int) -> Non
     assert first is not None
     search.tell(judged(search, first, None, judge))
     while (prompt := search.ask()) is not None:
-        parent = search.programs[prompt.parent_id or PEAKS.seeds[0].id].program
+        parent = search.standing.programs[prompt.parent_id or PEAKS.seeds[0].id].program
         text = f"{float(parent.source) + rng.uniform(-2.0, 5.0):.3f}"
         reply = text_rollout(prompt, 0, text, Sampling())
         search.tell(judged(search, prompt, reply, judge))
-    assert search.best is not None
-    assert float(search.best.program.source) >= 13
-    assert search.proposed == 150
+    assert search.standing.best is not None
+    assert float(search.standing.best.program.source) >= 13
+    assert search.standing.proposed == 150

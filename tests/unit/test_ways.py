@@ -11,7 +11,7 @@ from plain_search import PLAIN, PlainFormat, judge
 from evovpo.config import SearchConfig
 from evovpo.search.memory import Failures
 from evovpo.search.population import Population
-from evovpo.search.search import SearchState
+from evovpo.search.standing import Standing
 from evovpo.search.ways import (
     FOCUSED,
     WAYS,
@@ -75,7 +75,7 @@ class Scene:
     def __init__(self, problem: Problem = PLAIN, islands: int = 1, **settings: object) -> None:
         config = SearchConfig().changed(**settings)
         shows = PlainFormat()
-        self.standing = SearchState(problem, config, shows, "run", 0)
+        self.standing = Standing(problem, config, shows)
         self.problem = problem
         self.population = Population(problem, islands, 10)
         self.failures = Failures(self.standing, islands)

@@ -76,7 +76,7 @@ class LoopBar(TrainingBar):
         self.show(self._name, index, len(self._plan.searched), problem.id)
 
     def _told(self, progress: SearchProgress) -> None:
-        search, best = progress.search, progress.search.best
+        search, best = progress.search.standing, progress.search.standing.best
         done = f"{search.problem.id}: {search.proposed} of {search.config.evaluations} evaluations"
         found = "" if best is None else f"best mean reward {best.evaluation.mean_reward:.2f}"
         figures = ", ".join(filter(None, (done, found, progress.waits)))

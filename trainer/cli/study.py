@@ -74,7 +74,7 @@ def study(
 ) -> None:
     """Compare training objectives at equal budgets of tokens and evaluations.
 
-    A study FILE names arms and search strategies. Each arm is tuned on validation tasks, trained with
+    A study FILE lists arms and search strategies. Each arm is tuned on validation tasks, trained with
     several seeds, and used in searches; the report is written next to the file (docs/studies.md).
     A recipe FILE trains any model on a domain with several objectives and prints a table.
     For a DOMAIN, a bundled study compares objectives on held-out tasks without a search.

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _DOMAIN = option(
     "NAME",
-    "A domain or your own Python file (docs/domains.md). With tasks and a start model: [bold]maze[/bold], "
-    "[bold]maze-conflict[/bold], [bold]strings[/bold]; with tasks only: [bold]maze-words[/bold]; all others "
+    "A domain or your own Python file (docs/domains.md). [bold]maze[/bold], [bold]maze-conflict[/bold] and "
+    "[bold]strings[/bold] include tasks and a start model, [bold]maze-words[/bold] only tasks; all others "
     "need --data.",
     "--domain",
 )
@@ -73,7 +73,7 @@ def train(
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
     rollouts: Annotated[
-        int, option("G", "Completions per prompt; k (--set k=K) must be smaller.", min=2)
+        int, option("G", "Completions per prompt; more than the k of the objective.", min=2)
     ] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)

@@ -69,7 +69,7 @@ class _MazeSearch:
         return self.search.ask()
 
     def request(self, prompt: Prompt) -> SampleRequest:
-        shown = self.search.programs.get(prompt.parent_id or "")
+        shown = self.search.standing.programs.get(prompt.parent_id or "")
         moves = None if shown is None else shown.program.source
         return SampleRequest(
             self.domain.prompt_ids(self.maze, 1, moves), prompt.seed, tuple(range(prompt.rollouts)),

@@ -31,7 +31,7 @@ class _StringSearch:
     tokens: int = 0
 
     def ask(self) -> Prompt | None:
-        return None if self.search.is_solved else self.search.ask()
+        return None if self.search.standing.is_solved else self.search.ask()
 
     def request(self, prompt: Prompt) -> SampleRequest:
         return SampleRequest(
@@ -51,7 +51,7 @@ class _StringSearch:
             self.search.tell(tell)
             if prompt.kind is PromptKind.SHORTEN:
                 continue
-            zeros = (0.0,) * len(self.search.problem.objectives)
+            zeros = (0.0,) * len(self.search.standing.problem.objectives)
             for one in tell.judged:
                 rewards = zeros if one.evaluation is None else one.evaluation.rewards
                 program = one.candidate.program
@@ -60,8 +60,8 @@ class _StringSearch:
     def searched(self) -> Searched:
         while (prompt := self.search.shorten()) is not None:
             self.tell(prompt, [])
-        best, after = self.search.best, None
-        if self.search.is_solved and best and all(self.evaluator.evaluate_heldout(best.program)):
+        best, after = self.search.standing.best, None
+        if self.search.standing.is_solved and best and all(self.evaluator.evaluate_heldout(best.program)):
             after = next(number for number, one in enumerate(self.answers, 1) if one.is_right)
         return Searched(self.answers, self.tokens, after)
 
