@@ -107,7 +107,7 @@ class Tree(Section):
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return {`section.key`: (own value, value in `other`)} where they differ; lists as a whole."""
+        """Return {`section.key`: (own value, value in `other`)} where values differ; a list is one value."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value

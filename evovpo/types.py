@@ -106,7 +106,7 @@ class PolicyEventKind(StrEnum):
     ROLLED_BACK = "rolled_back"
     """As `SERVED`, but an older version replaced a newer one."""
     REFUSED = "refused"
-    """Not served: the version was clearly worse, rejected by a server, or unlike the trained weights."""
+    """Not served: clearly worse than its parent, refused by a server, or unlike the trained weights."""
     FAILED = "failed"
     """Training or publication failed before a version existed."""
 
@@ -117,7 +117,7 @@ class PolicyEventKind(StrEnum):
 
     @property
     def ends_training(self) -> bool:
-        """True if this event ends the training that it is about."""
+        """True if this kind of event ends a training."""
         return self is not PolicyEventKind.PUBLISHED
 
 
@@ -161,7 +161,7 @@ class Limits:
     stack_mb: int = 64
     threads: int = 0
     processes: int = 0
-    """`threads` + `processes` is the maximum number of threads and processes besides the first. Both
+    """An evaluation may have `threads` + `processes` threads and processes besides its first thread. Both
     limits apply only to evaluators that import the candidate."""
     disk_mb: int = 64
     """Maximum MiB in the private folder of an evaluator that imports the candidate."""
@@ -246,8 +246,8 @@ class EvaluatorFolder:
     artifacts: bool = True
     """True if artifacts returned by the evaluator become feedback."""
     left_out: tuple[str, ...] | None = None
-    """The metrics excluded from the mean that replaces a missing `combined_score`, if a single score ranks
-    programs, as in OpenEvolve. None if reward vectors rank programs."""
+    """Metrics excluded from a mean. As in OpenEvolve, the mean ranks programs without a `combined_score`.
+    None if reward vectors rank programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +275,8 @@ class Problem:
     features: tuple[Feature, ...] = ()
     folder: str | None = None
     groups: tuple[tuple[int, ...], ...] = ()
-    """Groups of objectives for training, where the mean of a group is one component. Each objective is in one
-    group; without groups, every objective is a component. Search and store never read the groups."""
+    """Groups of objectives for training. The mean of a group is one component. Each objective is in one
+    group. Without groups, every objective is a component. The search and the store never read the groups."""
     suffix: str = ".py"
     """File suffix of programs, with the dot; `/` if programs are folders (`evovpo/prompts/bundles.py`)."""
     evaluator: EvaluatorFolder | None = None
@@ -339,7 +339,7 @@ class Prompt:
     """Sampling seed, which makes rollout i of the same prompt and policy reproducible."""
     proposals: tuple[Program, ...] = ()
     way: str = ""
-    """Name in `evovpo.search.ways.WAYS` of the function that chose the shown programs; empty without one."""
+    """Name of the way (`evovpo.search.ways.WAYS`) that chose the shown programs; empty for no way."""
 
     @property
     def slots(self) -> int:
@@ -485,7 +485,7 @@ class JudgedCandidate:
     candidate: Candidate
     evaluation: Evaluation | None
     executed: bool
-    """True if the sandbox ran the program for this reply, instead of reusing an earlier evaluation."""
+    """True if the program was run for this reply; false if an earlier evaluation was reused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,7 +505,7 @@ class Group:
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
     rewards_G_M_D: tuple[tuple[Rewards, ...], ...]
-    """M may differ between rollouts. A missing, unparsed or repeated answer has zeros."""
+    """M may differ between rollouts. Missing and unparsed answers, and repeats in a rollout, have zeros."""
     valid_G: tuple[bool, ...]
     """False for a rollout excluded from the group because of a persistent sandbox fault."""
     programs_G_M: tuple[tuple[str | None, ...], ...] = ()
@@ -537,7 +537,7 @@ class PolicyEvent:
     at: str = ""
     """ISO 8601, UTC, written by the store; for display only, never for decisions."""
     training_id: str | None = None
-    """Id of the training that this event is about; if None, the store enters the version's training."""
+    """Id of the training that this event is about. The store replaces None by the version's training."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,10 +78,10 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return the value `[G]` of each rollout: the mean value of the sets of k rollouts with this rollout.
+    """Return a value `[G]` per rollout: the mean value of the sets of k rollouts that contain the rollout.
 
-    The value of a set is the value of the best join of two of its answers. The value of a join is the mean
-    over components of the higher of both answers' rewards, as for programs that a search joins. The mean over
+    The value of a set is the value of the best join of two of its answers. A join has, for each component,
+    the higher reward of the two answers, as in a search; its value is the mean over components. The mean over
     rollouts estimates the mean value of a set without bias. If there are more than `LISTED_SETS` sets, about
     `DRAWN_SETS` are drawn from `rng`. Equal rollouts get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
@@ -227,7 +227,7 @@ def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return advantages of VPO's objective by max@k; as in ROSA, a set is k answers of several rollouts."""
+    """Return advantages of max@k on VPO's objective. A set is k answers of several rollouts, as in ROSA."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
@@ -267,7 +267,7 @@ ONE_ANSWER_ADVICE = (
 
 
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
-    """Return the z-scores of each rollout's best weighted reward, after max@k, averaged over weightings.
+    """Return the z-scores of the mean over weightings of max@k on each rollout's best weighted reward.
 
     k is `rollouts`, but at most G − 1: with k = G, all transformed scores would be equal.
     """
@@ -278,7 +278,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return how many rollouts have k answers together; by default, k is half of all answers, at most 8."""
+    """Return how many rollouts have k answers in total. By default, k is half of all answers, at most 8."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 

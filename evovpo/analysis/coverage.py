@@ -25,7 +25,7 @@ def coverage_curve(
     vectors: Sequence[tuple[int, Sequence[float]]],
     weights_K_D: Array,
 ) -> list[Coverage]:
-    """Return the `Coverage` each time that it rises; `vectors` are (evaluations, rewards), in order."""
+    """Return the points at which joint coverage rises. `vectors` are (evaluations, rewards), in order."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}

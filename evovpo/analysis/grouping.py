@@ -1,7 +1,7 @@
 """Finds groups of similar reward components, and computes the mean reward of each group.
 
-Random weightings of many components are nearly uniform, so VPO would reward hardly more than the mean. Groups
-avoid this. They are set in `problem.toml` (`[grouping]`). Only the trainer and the doctor use them.
+With many components, random weightings are nearly uniform: VPO's reward is hardly above the best mean reward.
+Groups avoid this effect. Section `[grouping]` of `problem.toml` sets groups for the trainer and the doctor.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ ALIKE = 0.95
 """Minimum correlation at which components are merged. This is the mean correlation in the only task on which
 VPO's authors report no gain (UltraFeedback with five reward models, arXiv 2605.22817)."""
 FEWEST_MOVES = 5
-"""Minimum number of answers in which a component must differ from its most frequent value to be merged.
-Otherwise a single answer could make two components perfectly correlated."""
+"""A component that leaves its most frequent value in fewer answers is not merged, if D is at most `most`.
+Otherwise a single answer could make two components perfectly correlated. See `behavioural_groups`."""
 
 _DECIMALS = 9
 """Decimals to which correlations are rounded, so that ties break equally on all machines."""
@@ -65,7 +65,7 @@ def behavioural_groups(
     most: int = MOST_COMPONENTS,
     alike: float = ALIKE,
 ) -> Groups:
-    """Return at most `most` (at least 3) groups of the D components; the members of a group vary alike.
+    """Return groups of components that vary alike. `most`, the maximum number of groups, is at least 3.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and
     there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`) stay

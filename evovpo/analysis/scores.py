@@ -11,7 +11,7 @@ from evovpo.types import Evaluation, Json, Problem, Status
 COMBINED = "combined_score"
 """Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Metric that reports a failure: a text, or the number 0 if no other metric is a number."""
+"""Metric that reports a failure, as a text or as the only number among the metrics."""
 _FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"
@@ -32,10 +32,10 @@ def number(value: Json) -> float | None:
 
 
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
-    """Return the metric `combined_score` or, without it, the mean of the other metrics that are numbers.
+    """Return the metric `combined_score` or, without this metric, the mean of all finite numbers.
 
-    Metrics in `left_out` are excluded from the mean, unless no metric would remain. This follows
-    `get_fitness_score` of OpenEvolve 0.4.0, but ignores non-finite numbers; `error` alone is no score.
+    Metrics in `left_out` count only if all numbers are in `left_out`. The result is None for a non-finite
+    `combined_score`, or if no metric but `error` is a number. Source: OpenEvolve 0.4.0, `get_fitness_score`.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan
@@ -94,7 +94,7 @@ def merit(problem: Problem, evaluation: Evaluation) -> float:
 def failure(metrics: Mapping[str, Json], feedback: str = "") -> str:
     """Return one line about the failure of an evaluation; empty if the evaluation is valid.
 
-    An evaluation fails without a score, or with a score of at most 0 and an error in metrics or feedback.
+    A failure is a missing score, or a score of at most 0 together with an error in metrics or feedback.
     """
     said, score = metrics.get(ERROR), combined_score(metrics, (ERROR,))
     if score is not None and score > 0.0:
@@ -113,7 +113,7 @@ class Scored(NamedTuple):
     status: Status
     metrics: dict[str, Json]
     left_out: tuple[str, ...] | None = None
-    """`EvaluatorFolder.left_out` of the problem: metrics outside the mean, or None."""
+    """Metrics that the mean leaves out (`EvaluatorFolder.left_out`); None if reward vectors rank programs."""
 
     @property
     def name(self) -> str:

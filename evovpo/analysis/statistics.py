@@ -5,10 +5,10 @@ numbers are used, so two policies compared on the same tasks differ only by thei
 
 Two arms (policies or methods) are compared by paired bootstrap intervals and sign-flip tests. Each arm has
 values `[S, T]`: S training seeds (1 without training), and T tasks in the same order for both arms. The
-bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). From n seeds or tasks it draws
-n - 1 (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, intervals
-are still too narrow: in simulations with 40 tasks, nominal 95 % intervals contained the true value in 84 to
-95 % of cases. If only tasks were resampled, 0 to 60 % of the intervals contained the true value.
+bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). Of n seeds or tasks, n - 1 are
+drawn (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, intervals
+are still too narrow: in simulations with 40 tasks, 84 to 95 % of nominal 95 % intervals contained the true
+value. Without resampling of seeds, 0 to 60 % of the intervals contained the true value.
 """
 
 import itertools
@@ -76,7 +76,7 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that one or two of k answers together are right on all components.
+    """Return for each k the probability that one or two of k answers suffice to be right on every component.
 
     Estimated from 2,000 random orders of the completions, with a standard error of at most 0.011.
     """
@@ -101,8 +101,8 @@ def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
 def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
-    This is the diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. It is computed from
-    sorted columns: the value of rank i is the larger one in i pairs and the smaller one in N - 1 - i pairs.
+    This is the diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. The sum uses
+    sorted columns: a value of rank i is the maximum of i pairs and the minimum of N - 1 - i pairs.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -161,9 +161,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Tasks are resampled together for both arms. Seeds, S in one arm and R in the other, are resampled
-    separately. With one seed, the interval holds only for this one training. Raises `ConfigError` for
-    different numbers of tasks, for no task, and for infinite or NaN values.
+    Both arms get the same resampled tasks. The S seeds of the values and the R seeds of the reference are
+    resampled separately. With one seed, the interval holds only for the training with this seed. Raises
+    `ConfigError` for different numbers of tasks, for no task, and for infinite or NaN values.
     """
     values, rng = _checked(values_S_T), rng or np.random.default_rng(0)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)

@@ -27,7 +27,7 @@ class Search:
             search.tell(prompt, texts, rewards)
         print(search.best)
 
-    Give either `examples`, as for `evolve`, or `problem`, the name of a bundled problem or a folder.
+    Give either `examples` (as for `evolve`) or `problem` (a folder, or the name of a bundled problem).
     `settings` are as for `evolve`. The same seed and the same calls in the same order give the same search.
     """
 
@@ -77,7 +77,7 @@ class Search:
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the new programs, as sources, in `texts` or, unless `prompt.has_model`, in `prompt`."""
+        """Return the sources of new programs. They are in `texts` if `prompt.has_model`, else in `prompt`."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]

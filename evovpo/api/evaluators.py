@@ -76,7 +76,7 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add to `found` the code that gives `name` its value in a function of `module`."""
+    """Add to `found` the code that defines `name` as `value`, for a function from `module`."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"

@@ -208,7 +208,7 @@ def evolve(
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return the result of `function`. If an event loop runs here (a notebook), another thread calls it."""
+    """Return the result of `function`, called in a new thread if an event loop runs here (a notebook)."""
     try:
         asyncio.get_running_loop()
         is_inside = True

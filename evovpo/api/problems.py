@@ -37,7 +37,7 @@ ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
 
 
 def rows_of(examples: Any) -> Sequence[Row]:
-    """Return `examples` unchanged or, if they are a DataFrame, its rows that have a result."""
+    """Return `examples` unchanged. For a DataFrame, return the rows that have a result."""
     if hasattr(examples, "to_dicts"):
         records = examples.to_dicts()
     elif hasattr(examples, "to_dict"):
@@ -57,7 +57,7 @@ def problem_of_examples(
 ) -> Problem:
     """Return a problem with the rows `given` as objectives. The default program returns its first argument.
 
-    The rows `hidden` are held out. Raises `ProblemError` for uneven rows, and for values that are not JSON.
+    The rows `hidden` are held out. Raises `ProblemError` for invalid rows and for values that are not JSON.
     """
     examples, heldout = rows_of(given), rows_of(hidden)
     if not examples:
@@ -92,8 +92,8 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
-    The reward components are the keys that `score` returns for `seed_program`. No call reuses
-    evaluations. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
+    The reward components are the keys that `score` returns for `seed_program`. The version is new, so that no
+    evaluation is reused. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
     """
     cases = tuple(tuple(row) for row in json.loads(json.dumps([list(row) for row in inputs])))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"

@@ -10,9 +10,9 @@ BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of a completion by the built-in model; empty for other models.
+    """Return the text of each token of the built-in model's completion; empty for another model's completion.
 
-    `text` is the completion without special tokens. Token ids of other models do not decode to this text.
+    `text` is the completion without special tokens; `token_ids` of another model do not decode to `text`.
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return a Typer option that takes a value. `default` is only shown in the help; set it elsewhere."""
+    """Return a Typer option that takes a value. `default` is a text for the help and sets nothing."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -24,7 +24,7 @@ def flag(name: str, help_text: str) -> Any:
 
 
 def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
-    """Return a Typer argument; `default` is only shown in the help, as in `option`."""
+    """Return a Typer argument; `default` is a text for the help, as in `option`."""
     return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
 
 

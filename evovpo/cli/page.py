@@ -97,7 +97,7 @@ def export(
 
 @contextlib.contextmanager
 def page_beside(url: str | None, report: Callable[[], Record] | None = None) -> Iterator[None]:
-    """Serve the page of a store, with `report` (picklable), from another process during a `with` block."""
+    """Serve the page of a store from another process during a `with` block. `report` must be picklable."""
     _require_ui()
     context = multiprocessing.get_context("spawn")
     is_said = context.Event()

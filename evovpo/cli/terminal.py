@@ -41,7 +41,7 @@ class Exit(IntEnum):
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Return the store at `url`; if missing, it is created if `create` is true, else raises `StoreError`."""
+    """Return the store at `url`. A missing store is created if `create` is true; else raises `StoreError`."""
     from evovpo.store import Store
 
     return Store.open(url, create=create)
@@ -98,7 +98,7 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def shown_opening(name: str, work: Callable[[], T]) -> T:
-    """Return `work()`, which opens `name`. For a project, show that its initial program is being judged."""
+    """Return `work()`. If `name` is an OpenEvolve project, show that the initial program is being judged."""
     from evovpo.problem.openevolve.folder import is_project
     from evovpo.reports.live import LiveProgress
 
@@ -110,7 +110,7 @@ def shown_opening(name: str, work: Callable[[], T]) -> T:
 
 
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
-    """Return `work(permissions)`, first with those of `allow`; at a terminal, ask for missing ones."""
+    """Return `work(allow)`. At a terminal, ask for permissions that are missing, and call `work` again."""
     import typer
 
     granted = tuple(allow or ())

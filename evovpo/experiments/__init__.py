@@ -1,1 +1,1 @@
-"""Batches of searches, and code that studies use too: TOML files, processes, results and intervals."""
+"""Batches of searches: TOML files, processes, results and intervals. `trainer/experiments` uses this code."""

@@ -53,7 +53,7 @@ class Batch(Part):
     proposers: tuple[Variant, ...] = (Variant("local", {}),)
     strategies: tuple[Variant, ...] = (Variant("islands", {}),)
     settings: Mapping[str, object] = {}
-    """Settings of all cells. Proposer settings override these; strategy settings override both."""
+    """Settings of all cells, overridden by those of a proposer. A strategy's settings override all others."""
     origin: str = Field(exclude=True)
     """File name for error messages."""
 
@@ -79,9 +79,9 @@ class Cell(NamedTuple):
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
     """Return a batch from a TOML file, or a batch with all problems of a suite and default settings.
 
-    `name` is the TOML file, or the suite's file, folder or bundled name. The batch has only the
+    `name` is a batch file, a suite's file or folder, or the name of a bundled suite. The batch has only the
     first `limit` problems. Errors are appended to `faults` or, without `faults`, raised as one `ConfigError`.
-    A file that is not TOML raises `ConfigError` in both cases.
+    A file with invalid TOML always raises `ConfigError`.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None

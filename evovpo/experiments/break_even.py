@@ -1,8 +1,8 @@
 """The number of problems after which a training has paid for itself (break-even).
 
 A training costs T once, including the trainings for tuning, and makes later searches cheaper. An arm spends c
-per problem and solves a share s of the problems. After n problems it has spent T + n c and solved n s, which
-is (T + n c) / (n s) per solved problem. An untrained arm has T = 0 and always spends c0 / s0. The two costs
+per problem and solves a share s of the problems. After n problems, the arm has spent T + n c. One solved
+problem has then cost (T + n c) / (n s). For an untrained arm (T = 0), the cost is always c0 / s0. The costs
 are equal after n = T / (s c0 / s0 - c) problems. If n is not positive, the training never pays.
 """
 

@@ -29,7 +29,7 @@ class CellProgress(NamedTuple):
     waits: str = ""
     """Description of what the run is waiting for; empty if it is not waiting."""
     cpu_seconds: float = 0.0
-    """CPU seconds of the process and its sandbox since the latest start of the run; 0 until the run ends."""
+    """CPU seconds of the process and its sandbox from the run's latest start to its end; 0 before the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Work:
         return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> CellProgress:
-        """Run the cell to its end. Raises `EvovpoError`, and `FatalError` if the store fails."""
+        """Run the cell; progress goes to `tell`. Raises `EvovpoError`, or `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
             tell(CellProgress(progress.search.standing.proposed, waits=progress.waits))
@@ -79,7 +79,7 @@ def _open(store_url: str | None) -> Store:
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return `works` with the cores divided among `jobs` parallel cells.
 
-    A cell whose settings have a number of workers keeps it. `executor`, unless None, is used by all cells.
+    A number of workers in a cell's settings is kept. `executor`, if given, replaces every cell's executor.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))

@@ -17,7 +17,7 @@ from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interva
 _CLEAR = 0.05
 """Significance level: a difference with a p-value below this is significant."""
 CURVE_DRAWS = 2000
-"""Number of resamples for points of curves and for unlocked problems."""
+"""Number of resamples for points of curves and for `UnlockedProblems`."""
 
 
 class Difference(NamedTuple):
@@ -25,7 +25,7 @@ class Difference(NamedTuple):
 
     interval: Interval
     p: float
-    """Two-sided p-value of a sign-flip test. It matters if a few problems have equal differences, because the
+    """Two-sided p-value of a sign-flip test. This test matters if few problems have equal differences: the
     bootstrap interval then has no width."""
 
     @property
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 
 class UnlockedProblems(NamedTuple):
-    """The problems that one arm solves with at least one of `seeds` seeds, and another arm with no seed."""
+    """The problems that one arm solves with some of `seeds` seeds and that another arm solves with none."""
 
     problems: tuple[str, ...]
     interval: Interval
@@ -59,10 +59,10 @@ def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Differ
 
 
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
-    """Return the problems that the first arm solves with at least one seed, and the second arm with no seed.
+    """Return the problems that the first arm solves with some seed and that the second arm solves with none.
 
     If one arm has more seeds, its last seeds are ignored. The interval resamples problems and each arm's
-    seeds. A resample has fewer distinct seeds and so misses rarely solved problems, which lowers the
+    seeds. A resample has fewer distinct seeds, so it misses rarely solved problems. This lowers the
     interval.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))

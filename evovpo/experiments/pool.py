@@ -74,12 +74,12 @@ class TaskDone(NamedTuple):
 
 
 class FailedTask(NamedTuple):
-    """A message: the task failed for `reason`. The progress that it has stored stays."""
+    """A message: the task failed for `reason`. The stored progress of the task is kept."""
 
     name: str
     reason: str
     fatal: Exception | None = None
-    """The error, if it is one that ends all tasks; else None."""
+    """The error that ends all tasks; None if the other tasks go on."""
 
 
 Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask

@@ -1,7 +1,7 @@
 """Statistics of arms, comparisons of arms, and a verdict in sentences.
 
 Everything is computed from rows; a row is the result of one search as JSON. Rows of batches come from the
-store, rows of studies from their export. `evovpo/experiments/intervals.py` computes the intervals.
+store, rows of studies (`trainer/experiments`) from exported files. `intervals.py` computes the intervals.
 """
 
 import math
@@ -49,7 +49,7 @@ def named(name: str) -> Figure:
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return a `Figure` that reads the value at `k` from the field `name`, which has a value for each k."""
+    """Return a `Figure` that reads the value for `k` answers; field `name` of a row maps k to values."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
@@ -130,7 +130,7 @@ class ArmRows:
         return self._once(lambda: difference(*pair, times), "minus", id(other), figure)
 
     def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
-        """Return the problems that this arm solves with at least one seed, and the other arm with no seed."""
+        """Return the problems that this arm solves with some seed and that the other arm solves with none."""
         both = [problem for problem in other.problems if problem in self.problems]
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
@@ -140,11 +140,11 @@ class ArmRows:
         return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
 
     def of_a_seed(self, field: str) -> float:
-        """Return the sum of a numeric field over all problems, as the mean over seeds."""
+        """Return the sum of a numeric field over all problems, averaged over the seeds."""
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Return the value that `compute` gave for `key`, so that tables, pictures and JSON agree."""
+        """Call `compute` only once per `key` and keep the result, so that tables, pictures and JSON agree."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
@@ -159,7 +159,7 @@ class Comparison(NamedTuple):
     """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
-    """Name of a statistic -> k -> difference of the arms' independent samples; empty if an arm has none."""
+    """Name of a statistic -> k -> difference in independent samples of the arms; empty without samples."""
 
 
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
@@ -216,7 +216,7 @@ class CellResult(NamedTuple):
 
     cell: Cell
     row: dict[str, Any] | None
-    """None if the run has not started."""
+    """The row of the run; None if the run has not started."""
 
     @property
     def is_finished(self) -> bool:
@@ -262,7 +262,7 @@ class Results:
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Yield each arm's comparison with the first arm, if all runs of both have ended on some problem."""
+        """Compare each arm with the first arm. All runs of both arms must have ended on some problem."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):

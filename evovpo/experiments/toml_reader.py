@@ -64,7 +64,7 @@ Seeds = Annotated[
 class Part(BaseModel):
     """A table of a TOML file, with a field for each key.
 
-    Error messages show a field's title as the expected value. A field with `exclude` is no key of the file.
+    A field's title, if any, says in error messages which value is expected. A field with `exclude` is no key.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -128,7 +128,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return `value` if it has at least `least` names, all from `known`; else add an error, return ()."""
+        """Return `value` if it lists `least` or more `known` names. Otherwise add an error and return ()."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)

@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store an OpenEvolve checkpoint as a run, unless it is stored. `named` may contain the run's problem."""
+    """Store an OpenEvolve checkpoint as a run if it is new. `named`, if given, has the project's problem."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -133,7 +133,7 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of a checkpoint to prompts and `Tell`s; `found` gets the counts."""
+    """Converts the programs of a checkpoint to prompts and `Tell`s, and counts them in `found`."""
 
     checkpoint: Checkpoint
     problem: Problem

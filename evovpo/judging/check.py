@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return the report on an OpenEvolve project; its initial program is evaluated unless it already was."""
+    """Return a report on an OpenEvolve project. Evaluate the initial program if `loaded.initial` is None."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

@@ -42,7 +42,7 @@ class Judge(Protocol):
         """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether the output of `program` is right, for each held-out row; for reports only."""
+        """Return whether `program` is right, for each held-out row or objective; for reports only."""
 
 
 class Scorer(NamedTuple):
@@ -64,7 +64,7 @@ class Scorer(NamedTuple):
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return rewards (unchecked) and text of `score` for a result. Raises `ProblemError` if it fails."""
+        """Return unchecked rewards and text of `score` for `result`. Raises `ProblemError` if that fails."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -167,9 +167,9 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether `program` is right, for each held-out row or, with a scorer, for each objective.
+        """Return whether `program` is right, per held-out row. A scorer has one value per objective instead.
 
-        For reports only. All are False if `program` fails. Raises `SandboxError` if the sandbox fails.
+        For reports only. All values are False if `program` fails. Raises `SandboxError` if the sandbox fails.
         """
         scorer = self._scorer
         if scorer is not None and scorer.heldout_cases:

@@ -16,7 +16,7 @@ from evovpo.types import Problem
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
     """Yield the judge chosen by `sandbox.executor`. Raises the errors of `open_evaluator` and `connected`.
 
-    A `scorer` is a function of this process: with one, any executor except `local` raises `ConfigError`.
+    `scorer` runs in this process. Raises `ConfigError` if `scorer` is given and the executor is not `local`.
     """
     executor = config.sandbox.executor
     if executor == "local":

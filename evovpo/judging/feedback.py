@@ -23,9 +23,9 @@ _log = logging.getLogger(__name__)
 class ModelJudge:
     """A thread-safe judge that adds to an evaluation the scores given by the models in `evaluator.judges`.
 
-    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), each score's weighted mean over models, times the
-    setting `weight`, becomes a metric `llm_NAME`; `llm_average` is their mean. `combined_score` becomes 0.7
-    times itself plus 0.3 times the mean before `weight`. A model without a JSON answer is skipped and logged.
+    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): s is the weighted mean of a score over the models,
+    and m is the mean of all s. The metric `llm_NAME` is s times the setting `weight`, `llm_average` m times
+    `weight`. `combined_score` c becomes 0.7 c + 0.3 m. A model without a JSON answer is skipped and logged.
     """
 
     judge: Judge

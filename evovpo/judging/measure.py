@@ -1,7 +1,7 @@
 """Statistics of a policy's evaluated answers to one task. A chain contains the m answers of one completion.
 
 A completion with a sandbox failure on any answer is excluded and counted. A failing, unreadable or missing
-answer has zero rewards. A repeated answer keeps its rewards.
+answer has zero rewards. A repeated answer keeps its rewards (`without_repeats` sets them to zero).
 """
 
 from collections.abc import Iterable, Sequence
@@ -115,11 +115,11 @@ class Measure:
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the probability that one or two of k answers together are right on all rows, for each k."""
+        """Return the probability that one of k answers or a join of two is right on all rows, for each k."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return four statistics for each k, under the names by which the rows of a study store them."""
+        """Return {name: one value for each k} of four statistics; a study stores values under these names."""
         return {
             "best_at_k": self.best_at_k(ks),
             "pass_at_k": self.pass_at_k(ks),

@@ -34,7 +34,7 @@ class RayJob(NamedTuple):
 
     problem: Problem
     config: Config
-    """All settings that evaluations do not need have their defaults, so that runs can share an evaluator."""
+    """The settings for evaluations; all others have default values, so that runs can share an evaluator."""
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
@@ -120,7 +120,7 @@ def first_line(error: BaseException) -> str:
 def connected(executor: str) -> Iterator[None]:
     """Connect to the cluster that `executor` names, unless this process is already connected.
 
-    A cluster that this call starts is named by RAY_ADDRESS in the block. Raises `SandboxError` on failure.
+    If this call starts a cluster, RAY_ADDRESS names it in the `with` block. Raises `SandboxError` on failure.
     """
     if ray.is_initialized():
         yield

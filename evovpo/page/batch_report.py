@@ -86,7 +86,7 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
     """Write `report.html`, `results.json` and `cells.csv` to `folder`; return the first path and the others.
 
-    Raises `ConfigError` if the store has no run of the batch, or fewer runs than a report in `folder`.
+    Raises `ConfigError` if the store has no run of the batch, or if the report in `folder` has more runs.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -246,7 +246,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return a heat map of a problem's best different reward vectors, or None if no program was judged."""
+    """Return a heat map of a problem's best distinct reward vectors, or None if no program was judged."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

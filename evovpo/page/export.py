@@ -1,4 +1,4 @@
-"""Exports a run or a report as one HTML file: the page, and the answers of the read API that it shows."""
+"""Exports a run or a report as one HTML file. The file contains the page and the API answers for the page."""
 
 import base64
 import gzip

@@ -1,7 +1,7 @@
 """Statistics of a run for the page, updated while the run goes on.
 
-The page keeps a `RunFigures` for each run, so that an update reads only new tells (stored results of
-prompts). A `RunFigures` contains the run's summary and statistics that only the page needs.
+The page keeps a `RunFigures` for each run, so that an update reads only new evaluated replies. A
+`RunFigures` contains the run's summary, and statistics that only the page needs.
 """
 
 import threading
@@ -22,7 +22,7 @@ _RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
-    """Statistics of a run after one of its tells."""
+    """Statistics of a run after one of the run's evaluated replies."""
 
     evaluations: int
     tokens: int
@@ -30,7 +30,7 @@ class Point(NamedTuple):
     """Total seconds of sampling and of the sandbox."""
     best: float
     mean: float | None
-    """Mean reward of the latest judged programs, up to 100; None before the first."""
+    """Mean reward of the latest judged programs (at most 100 programs); None before the first program."""
     score: float | None
 
 
@@ -54,7 +54,7 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """The evaluator's `combined_score`, or the mean used in its place; None if there is no score."""
+    """The evaluator's `combined_score`, or else the mean of the other metrics; None if there is no score."""
 
 
 class Milestone(NamedTuple):
@@ -86,7 +86,7 @@ class RunFigures:
         self.problem = problem
         self.summary = RunSummary()
         self.last = -1
-        """Position of the last tell found in the store."""
+        """Position of the last evaluated reply found in the store."""
         self.has_all = False
         """True once a finished run has been read completely."""
         self.points: list[Point] = []
@@ -106,7 +106,7 @@ class RunFigures:
 
     @property
     def position(self) -> int:
-        """Position of the last tell that was counted; -1 before the first."""
+        """Position of the last evaluated reply that was counted; -1 before the first."""
         return self.summary.tells - 1
 
     @property
@@ -116,16 +116,16 @@ class RunFigures:
 
     @property
     def now(self) -> Point:
-        """The last of `points`; before the first tell, a point of zeros."""
+        """The last of `points`; a point of zeros if there are no points yet."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
     def is_whole(self) -> bool:
-        """True if every tell that the last update found in the store is counted."""
+        """True if every evaluated reply that the last update found in the store is counted."""
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Count the new tells, but stop soon after time `until` (`time.monotonic`). The next call goes on."""
+        """Count new replies, and stop soon after time `until` (`time.monotonic`). The next call goes on."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)

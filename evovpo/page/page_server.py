@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection with a timeout. At `MOST_CONNECTIONS`, a new one closes the longest waiting one."""
+    """A connection with a timeout. Beyond `MOST_CONNECTIONS`, the longest waiting connection is closed."""
 
     _deadline: asyncio.TimerHandle | None = None
 

@@ -14,7 +14,7 @@ _TIMEOUTS = {
     "postgresql": {"connect_timeout": "5", "options": "-c statement_timeout=5000"},
 }
 UPDATE_SECONDS = 0.04
-"""Approximate seconds for reading new tells in one request. Later requests continue the reading."""
+"""Approximate seconds for reading new evaluated replies in one request. Later requests go on."""
 _MOST_CACHED_PROGRAMS = 400_000
 
 
@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return a run's statistics, after counting new tells until time `until` (default: `deadline()`)."""
+        """Return a run's statistics, with new replies counted until time `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -66,7 +66,7 @@ class Source:
         return figures
 
     def deadline(self) -> float:
-        """Return the time (`time.monotonic`) until which a request that begins now may read tells."""
+        """Return the time (`time.monotonic`) until which a request that begins now may read replies."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:

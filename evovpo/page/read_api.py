@@ -61,7 +61,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return all that `runs_record` says of a run, and the run's curve, components, islands and settings."""
+    """Return a run as in `runs_record`, and also the run's curve, components, islands and settings."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)

@@ -23,7 +23,7 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the report, computed again if `rests_until` is past. Raises `StoreError` if that fails."""
+        """Return the report, computed again if `rests_until` is past. Raises `StoreError` if `make` fails."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -36,7 +36,7 @@ class LiveReport:
 
 
 def report(name: str, ended: tuple[int, int], sentences: Sequence[str], parts: Iterable[Record]) -> Record:
-    """Return a report as JSON for the page; `ended` are the number of ended runs and that of all runs."""
+    """Return a report as JSON for the page. `ended` is (number of ended runs, number of all runs)."""
     return {"name": name, "ended": list(ended), "sentences": list(sentences), "parts": list(parts)}
 
 
@@ -46,7 +46,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], not
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart for a report; `against` names the x axis. Up to `MOST_BANDS` curves have bands."""
+    """Return a line chart with x axis `against`. More than `MOST_BANDS` curves are drawn without bands."""
     series = [
         {
             "name": label,

@@ -21,7 +21,7 @@ class ExampleRow(NamedTuple):
 def read_examples(
     folder: Path, parameters: tuple[str, ...] | None, faults: Faults
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return the training and held-out rows. Errors, also rows that contradict, are added to `faults`."""
+    """Return the training and held-out rows. Errors, such as contradicting rows, are added to `faults`."""
     text = read_file(folder / EXAMPLES, faults)
     if text is None:
         return (), ()
@@ -106,7 +106,7 @@ def _depth(value: Json) -> int:
 
 
 def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
-    """Yield (first row, later row) for each later row with the first row's inputs; 1 and 1.0 differ."""
+    """Yield (first row, later row) for rows with the same inputs; 1 and 1.0 are different inputs."""
     first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
@@ -115,7 +115,7 @@ def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow
 
 
 def same_value(output: Json, expected: Json) -> bool:
-    """True if two JSON values are equal: 1 equals 1.0, but not `True`."""
+    """True if two JSON values are equal; 1 and 1.0 are equal, 1 and `True` are different."""
     if isinstance(expected, list):
         return (
             isinstance(output, list)

@@ -27,7 +27,7 @@ _EXAMPLE_LIMITS = Limits(wall_seconds=2.0, cpu_seconds=2)
 _SMALLEST_LIMIT = {"memory_mb": 16, "result_bytes": 1024, "open_files": 16, "threads": 0, "processes": 0}
 _LONGEST_SECONDS = 86_400
 _LATER_FIELDS = {"suffix": ".py", "evaluator": None, "validation": ()}
-"""Newer field of `Problem` -> default. A default is not hashed, so that older problems keep their version."""
+"""Field that `Problem` got later -> default. Defaults are not hashed, so old problems keep their version."""
 _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 
 
@@ -127,7 +127,7 @@ def _version(problem: Problem) -> str:
 def with_folder_grouping(problem: Problem) -> Problem:
     """Return a stored problem with the grouping that the problem's folder has now.
 
-    Return `problem` unchanged if its folder is missing or now has another version. Raises `ProblemError`.
+    A folder that is missing or has another version is ignored. An invalid folder raises `ProblemError`.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem

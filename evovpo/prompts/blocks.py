@@ -1,8 +1,8 @@
 """EVOLVE-BLOCK markers: only lines between markers may change; without markers, all lines may change.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end outside of a block or a start inside a block is no
-marker. A block without an end extends to the end of the file.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end outside of a block is no marker, nor is a
+start inside a block. A block without an end extends to the end of the file.
 """
 
 import re

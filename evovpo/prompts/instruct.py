@@ -24,7 +24,7 @@ _PROGRAM_CHARACTERS = 40_000
 
 
 class _InstructFormat:
-    """The base class of both formats, which differ in the requested form of answers and in their parsing."""
+    """The base class of `RewriteFormat` and `DiffFormat`, which request and parse answers differently."""
 
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
@@ -39,7 +39,7 @@ class _InstructFormat:
         self._templates = templates or load_templates()
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return a system message, left out if empty, and a user message, filled for the request's kind.
+        """Return the user message for the request's kind, after the system message if there is one.
 
         Without a parent, the first starting program is shown if the format needs a program to change.
         """
@@ -156,7 +156,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """The format that asks for a whole program in a code block; of a folder, for the changed files only."""
+    """The format that asks for a whole program; if a program is a folder, only for the changed files."""
 
     _form = "rewrite"
 

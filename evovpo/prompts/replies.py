@@ -50,7 +50,7 @@ def without_reasoning(text: str) -> str:
 
 
 def idea_of(text: str) -> str:
-    """Return an answer's idea, the text before its first code block or edit, as a short line, or no text."""
+    """Return an answer's idea as a short line: the text before the first code block or edit; maybe empty."""
     found = _PROGRAM_START.search(without_reasoning(text))
     if found is None:
         return ""
@@ -61,10 +61,10 @@ def idea_of(text: str) -> str:
 def split_answers(text: str, answers: int) -> list[str]:
     """Return at most `answers` answers of a completion, in order.
 
-    If one answer is requested, it is the whole text. Otherwise an answer begins at each delimiter, whatever
-    number the delimiter has. Text before the first delimiter is an answer, too, if it has a code block and
-    the delimiter is not number 1. Without delimiters, every code block is an answer; if there is no code
-    block, the whole text is one answer.
+    If one answer is requested, the whole text is the answer. Otherwise an answer begins at each delimiter;
+    the numbers in delimiters need not be in order. If the first delimiter has another number than 1, text
+    with a code block before this delimiter is an answer, too. Without delimiters, every code block is an
+    answer. Without code blocks, the whole text is one answer.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:

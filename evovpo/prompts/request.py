@@ -76,10 +76,10 @@ class PromptFormat(Protocol):
     """A prompt format: it makes prompts for a problem and parses the answers."""
 
     reply_tokens: int
-    """Default maximum completion tokens."""
+    """Default for the maximum number of tokens of a completion."""
     max_rows: int
     rollouts: int
-    """Default completions per prompt."""
+    """Default number of completions per prompt."""
     ways: ClassVar[Mapping[str, float]]
     """Kind of prompt (`evovpo.search.ways`) -> its initial share of all prompts; empty for the defaults."""
     others: int
@@ -92,12 +92,12 @@ class PromptFormat(Protocol):
         """True if a prompt can show the program in this role; if false, the search never shows it."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion, for training a model, that the method `answers` parses as `programs`."""
+        """For training a model, return a completion that the method `answers` parses as `programs`."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the `answers` answers of a completion; missing ones are empty. Edits apply to `parent`."""
+        """Return `answers` answers of a completion; a missing answer is empty. Edits apply to `parent`."""
 
 
 def choose_rows(

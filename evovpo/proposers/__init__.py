@@ -19,12 +19,12 @@ class Proposer(Protocol):
 
     @property
     def policy_version(self) -> int:
-        """Number of the policy version used for the next request."""
+        """Number of the policy version in use."""
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the replies to `prompt` that have the given indices, in the order of `indices`.
 
-        `indices` are distinct and in `range(prompt.rollouts)`. After a crash, they are the missing indices.
+        `indices` are distinct and in `range(prompt.rollouts)`; a resumed run asks only for missing replies.
         A rollout has the id `rollout_id(prompt.id, index)` and, if the backend returns them, token ids and
         log-probabilities under `sampling`. Calls may run concurrently. If the backend allows it, reply i
         depends only on policy, prompt text, prompt seed, i and `sampling`.
@@ -60,7 +60,7 @@ def rollout_id(prompt_id: str, index: int) -> str:
 
 
 def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> Rollout:
-    """Return `text` as a rollout without token ids and log-probabilities, which training would need."""
+    """Return `text` as a rollout. It has no token ids or log-probabilities, so it cannot be trained on."""
     return Rollout(
         id=rollout_id(prompt.id, index),
         prompt_id=prompt.id,
@@ -77,7 +77,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` unless a model answers the prompt and `indices` are distinct indices of replies."""
+    """Raise `SearchError` for a prompt that no model answers, or for `indices` repeated or out of range."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(

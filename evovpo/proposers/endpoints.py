@@ -170,7 +170,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
     """Return the `form.n` replies in a server's answer, in order.
 
     Raises `UnusableReplyError` with a reason: `empty choices`, `wrong n` (fewer choices than requested),
-    `aborted` (by the server, as vLLM does when paused), or `no completion` (unknown format).
+    `aborted` (the server aborted the request, as a paused vLLM does), or `no completion` (unknown format).
     """
     try:
         choices = sorted(_choices(data), key=lambda one: int(one.get("index", 0)))

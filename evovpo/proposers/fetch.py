@@ -68,7 +68,7 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Send a POST request (GET if `body` is None); return status and text, key replaced. Raises `OSError`."""
+    """Send a POST request (GET if `body` is None); return status and `without_key` text. Raises `OSError`."""
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:
@@ -87,7 +87,7 @@ def fetch(
 
 
 def without_key(text: str, key: str) -> str:
-    """Return `text` with *** for the key. One under 8 characters is replaced only after 'key' or 'bearer'."""
+    """Return `text` with *** for `key`. Keys under 8 characters are replaced only after 'key' or 'bearer'."""
     if len(key) >= _SECRET_LENGTH:
         return text.replace(key, "***")
     called = r"(\b(?:bearer|key)\b(?: provided| is)?[\s:='\"`]+)"

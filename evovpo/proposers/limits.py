@@ -102,7 +102,7 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
-        """Wait for a free slot. Raises `BudgetError` if no budget is left before a prompt's first request."""
+        """Wait for a free slot. A prompt's first request raises `BudgetError` if the budget is used up."""
         async with self._slots:
             if not ticket.is_admitted:
                 self.budget.check(ticket.prompt.run_id)
@@ -131,7 +131,7 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused prompt. If there are too many in a row, raises `ServerError` or `refused.error`."""
+        """Count a refused prompt. Too many in a row: `ServerError` or, before any answer, `refused.error`."""
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
             raise refused.error from refused

@@ -54,7 +54,7 @@ class LocalPolicy:
     """Ids of the tokens that end a reply, from generation_config.json and the tokenizer."""
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
-        """Return the request to the sampler for replies `indices`. Raises the errors of `check_request`."""
+        """Return a request that asks for the replies `indices`. Raises the errors of `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
@@ -102,9 +102,8 @@ def load_local_policy(version: PolicyVersion) -> LocalPolicy:
 def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedModel:
     """Return the model in the folder `version.path`: full weights, or an adapter merged into its base model.
 
-    Raises `PolicyError` for an unusable folder, and for an adapter if peft is not installed. With
-    `is_sampled_here`, a model that our sampler does not support is also an error, raised before reading
-    weights.
+    Raises `PolicyError` for an unusable folder, and for an adapter if peft is not installed. If
+    `is_sampled_here` is true, a model that our sampler does not support also raises `PolicyError`.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -196,7 +195,7 @@ def no_progress_bar() -> Iterator[None]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `PolicyError` if a folder lacks configuration, weights or tokenizer, or names code of its own."""
+    """Raise `PolicyError` if a file of the model is missing, or if the model needs code of its own."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
@@ -233,8 +232,8 @@ class LocalProposer:
     larger request has a batch of its own. The token ids of a rollout include the end token; the text does
     not. The worker uses one CPU thread, which is fastest for models of a few million parameters.
 
-    `loaded` is the policy of `version`, if already loaded. `follow` is called for every prompt and
-    returns the version to use; a new version is loaded between two batches.
+    `loaded` is the loaded policy of `version`; without it, the proposer loads `version`. `follow` is called
+    for every prompt and returns the version to use. A new version is loaded between two batches.
     """
 
     def __init__(

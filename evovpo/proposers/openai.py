@@ -34,14 +34,14 @@ class OpenAIProposer:
     """A proposer that samples from the server at `settings.base_url`, or from `models`.
 
     Of several `models`, one is drawn for each prompt. `version` is the policy to sample from (default:
-    version 0, the server's own weights). `follow` is called for every prompt and returns the version to use
-    instead. `version` and `follow` need a single model. If the server lacks a version's adapter, the adapter
-    is loaded and checked against its published log-probabilities. An old adapter is unloaded after its last
-    request.
+    version 0, the server's own weights). `follow`, if given, is called for every prompt and returns the
+    version to use for this prompt. `version` and `follow` need a single model. If the server lacks a
+    version's adapter, the adapter is loaded and checked against its published log-probabilities. An old
+    adapter is unloaded after its last request.
 
     A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
     for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` gets the
-    `Call` of every request. `spent_before` returns a run's stored spending. `said`: warnings not to repeat.
+    `Call` of every request. `spent_before` returns a run's stored spending. No warning in `said` is repeated.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class OpenAIProposer:
 
     @property
     def policy_version(self) -> int:
-        """Number of the latest prompt's version; before the first prompt, of the initial version."""
+        """Number of the version used for the latest prompt, or of the initial version before any prompt."""
         return self._version.number
 
     @property

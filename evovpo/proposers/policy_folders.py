@@ -45,7 +45,7 @@ def is_adapter(version: PolicyVersion) -> bool:
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return an adapter's base model as a version; full weights unchanged. `PolicyError` if not found."""
+    """Return an adapter's base model, or full weights unchanged. `PolicyError` if the base is missing."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
@@ -67,9 +67,9 @@ def base_version(version: PolicyVersion) -> PolicyVersion:
 def served_name(version: PolicyVersion, model: str) -> str:
     """Return the name of a version on a server; `model` is the name of the server's own weights.
 
-    Adapters are named `policy-vNUMBER-DIGEST`. Two stores, or a failed publication, can give versions with
-    the same number, which a server's cache would confuse (vLLM issue 42125). The digest of the files
-    distinguishes these versions. Raises `PolicyError` if the folder of a trained version is gone.
+    Adapters are named `policy-vNUMBER-DIGEST`. Two versions can have the same number, after a failed
+    publication or in two stores. The digest of the files keeps a server's cache from confusing these
+    versions (vLLM issue 42125). Raises `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:
         require_folder(version)

@@ -81,9 +81,9 @@ class VLLMServer:
     ) -> list[float]:
         """Return the log-probabilities (N) of `next_ids` after the N longest prefixes of a text (`WarmUp`).
 
-        One request generates a token after each prefix; like a search request, it uses the server's cache. A
-        token that the server omits gets minus infinity. `prompt_logprobs` is not used: it bypasses the cache,
-        ignores an adapter of the last layer, and crashes a busy vLLM (vLLM issues 16668, 29955, 51594).
+        One request generates a token after each prefix and, like the requests of a search, uses the server's
+        cache. A token that the server omits gets minus infinity. `prompt_logprobs` is not used: it bypasses
+        the cache, ignores an adapter of the last layer, and crashes a busy vLLM (issues 16668, 29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
         body = {
@@ -127,7 +127,7 @@ class VLLMServer:
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
     """Load `version` if it is an adapter; return its largest log-probability gap from `warm_up` in nats.
 
-    Raises `ServerError` if loading fails or, after unloading the adapter again, if the comparison fails.
+    Raises `ServerError` if loading or comparing fails; if comparing fails, the adapter is unloaded again.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

@@ -7,7 +7,7 @@ _TOKENS = 1000
 
 
 def with_price(model: ModelConfig, base_url: str) -> ModelConfig:
-    """Return `model`. If it has no price, the price from genai-prices is added, if known (US dollars)."""
+    """Return `model`; a missing price is added from genai-prices, if known there (US dollars)."""
     if model.price is not None:
         return model
     try:

@@ -83,11 +83,11 @@ class Client:
         timeout, variable = self.settings.timeout_seconds, self.model.key_variable
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
         self.trouble = ""
-        """Problem of a failing server, while it is retried; empty once it has answered."""
+        """Description of a failure while the request is retried, else an empty string."""
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
-        """Temperatures that log-probabilities are known to follow; 1 needs no check."""
+        """Temperatures that the server is known to apply to log-probabilities; 1 needs no check."""
         # An openai client searches all its connections at every request, and has at most 1,000 connections.
         key, count = self._key or "none", math.ceil(self.settings.concurrency / _REQUESTS_PER_CLIENT)
         self._clients = deque(
@@ -99,7 +99,7 @@ class Client:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
-        """Return the replies to a request, and the seconds per reply, counted from the first attempt.
+        """Return the replies to a request, and the mean seconds per reply since the first attempt.
 
         Returns None if the server supports one choice per request only. Log-probabilities are None unless
         they are those of the plain softmax.

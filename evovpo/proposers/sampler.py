@@ -128,7 +128,7 @@ class Weights:
         return halves.transpose(1, 2).reshape(rows.shape)
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return x (rows, h) divided by the row lengths; the next product contains the rest of the RMS norm.
+        """Return x (rows, h) divided by the rows' Euclidean norms; the next product completes the RMS norm.
 
         sqrt(h) x / hypot(|x|, sqrt(h epsilon)) equals x / sqrt(mean(x²) + epsilon), in a third of the time.
         """

@@ -24,8 +24,8 @@ def advice(
 ) -> list[str]:
     """Return up to three sentences of advice, most useful first; none for a solved run.
 
-    `unread` are answers without a program, from `Store.answers`; one of them is quoted. If `is_failed`,
-    no program was judged or all failed; the last advice (another seed or more evaluations) is left out.
+    `unread` are answers without a program, from `Store.answers`; one of them is quoted. `is_failed` is
+    true if no program was judged or all failed; then the advice to try another seed is left out.
     """
     budget, calls = Config.from_json(view.run.config_json).budget, view.summary.calls
     more = f"--evaluations {2 * view.run.evaluations}"

@@ -68,7 +68,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """While waiting: read the request totals of the active runs, unless read in the last 5 seconds."""
+        """Read request totals of the active runs, at most every 5 seconds; called while the batch waits."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))

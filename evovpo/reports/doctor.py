@@ -28,8 +28,8 @@ SAMPLING: dict[str, object] = {
     "search.joins": False,
     "search.stop_when_solved": False,
 }
-"""Settings of a new run that samples a problem. All candidates come from the model, several per completion,
-as in VPO training. Ten prompts give 240 answers."""
+"""Settings of a new run that collects answers to a problem. All candidates come from the model, several per
+completion, as in VPO training. Ten prompts give 240 answers."""
 _ROWS_SHOWN = 40
 _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 
@@ -38,7 +38,7 @@ class DoctorReport(NamedTuple):
     """The diagnosis of a problem, and the run whose answers were diagnosed."""
 
     problem: Problem
-    """The problem, with the grouping that its folder has now."""
+    """The stored problem, with the current grouping of the problem's folder."""
     run: Run
     diagnosis: Diagnosis
     is_new: bool = False

@@ -90,7 +90,7 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write a picture with a panel per training statistic, against steps. Without values: `ConfigError`."""
+    """Write a picture with a panel per training statistic, against steps; `ConfigError` without values."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -124,7 +124,7 @@ def write_budgets(
 ) -> None:
     """Write a picture with one panel per statistic, drawn against log-scaled budgets (`ks` of the curves).
 
-    Panels of up to `MOST_BANDS` curves have interval bands. With `is_cost`: no bands, but log-scaled values.
+    Panels of up to `MOST_BANDS` curves have bands. `is_cost` leaves out the bands and log-scales the values.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -218,7 +218,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a matplotlib figure in 128 colours. If that fails, a `ConfigError` advises to give `instead`."""
+    """Write a figure in 128 colours. If this fails, a `ConfigError` says to give what `instead` names."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:

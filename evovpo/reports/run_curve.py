@@ -12,7 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return a plot of the best mean reward: `height` + 2 lines of about `width` characters, or no lines."""
+    """Return a plot of the best mean reward: `height` + 2 lines about `width` wide; [] if no evaluations."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -30,9 +30,9 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write a PNG of a run's best mean reward, with the best score or, without scores, the objectives passed.
+    """Write a PNG of a run's best mean reward and best score (or objectives passed). Raises `ConfigError`.
 
-    One curve is drawn if both are equal (by-example) or a single score ranks programs. Raises `ConfigError`.
+    By-example problems have only the first curve; if a single score ranks programs, only the second is drawn.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

@@ -39,7 +39,7 @@ def nothing_judged(
 ) -> str:
     """Return a sentence on why a run judged none of its proposed candidates, else an empty string.
 
-    With `scores`, there is also a sentence if all programs failed. `feedback_of`: program id -> feedback.
+    If all programs in `scores` failed, a sentence says so. `feedback_of` maps a program id to feedback.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:

@@ -247,7 +247,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return the text of a `metrics.toml` with bounds from a run's metrics; `ProblemError` if it has none."""
+    """Return a `metrics.toml` with bounds from a run's metrics, as text. `ProblemError` without metrics."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:

@@ -62,10 +62,10 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return `config`; for a server as proposer, prompt style `auto` is replaced by one that fits.
+    """Return `config`; if the proposer is a server, a fixed style replaces the prompt style `auto`.
 
-    The new style is the built-in model's if the server has a model of the same family and the problem fits;
-    otherwise it is a style for instruction models.
+    The new style is that of the built-in model if the server has a model of this family and the problem fits.
+    Otherwise it is a style for instruction models.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config

@@ -28,7 +28,7 @@ _QUIET_SECONDS = 10.0
 _ASKS_AT_ONCE = 64
 """Maximum number of prompts sent before replies that have arrived are handled."""
 _SAME_FAULTS = 20
-"""The run stops after this number of consecutive programs with one fault: the evaluator is then to blame."""
+"""The run stops if this number of consecutive programs have the same fault, probably of the evaluator."""
 _MOST_UNREAD = 100
 """The run stops if a server gives this number of consecutive answers that contain no program."""
 _PATIENCE_SECONDS = 0.05
@@ -78,10 +78,10 @@ class Driver:
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     """Requests of `_waiting` that have finished."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """An event for the end of any request or judgement: one to wait for, however many requests there are."""
+    """Set when a request or judgement ends, so that waiting costs the same for any number of requests."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """The fault that the latest programs share, once for each of these programs."""
+    """Faults of the latest programs, one entry per program; all entries are the same fault."""
     _unread: int = 0
     """Number of consecutive answers without a program, up to the latest answer."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
@@ -99,9 +99,9 @@ class Driver:
     async def run(self) -> RunStatus:
         """Search until the run is solved, stopped or out of budget; return its final status.
 
-        After a `BudgetError` of the proposer, the run ends once all open replies are judged. A cancelled call
-        leaves open prompts in the store for a later process. Raises `SandboxError` if no starting program
-        runs.
+        If the proposer raises `BudgetError`, the run ends after all open replies are judged. If the call is
+        cancelled, the open prompts stay in the store for a later process. Raises `SandboxError` if no
+        starting program runs.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.standing.prompt_format.reply_tokens)

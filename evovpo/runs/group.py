@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """The answers of each rollout."""
     fresh: dict[str, Evaluation]
     ran: set[str]
-    """Ids of the programs that were run for this group; excludes those already running for another group."""
+    """Ids of the programs run for this group. Programs already running for another group are left out."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class GroupJudge:
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
         """Parse the answers of a group and evaluate all its new programs in parallel.
 
-        For a prompt that contains its programs, `rollouts` is `[None]`. Raises `SandboxError` if none of the
+        If the prompt itself has programs, `rollouts` is `[None]`. Raises `SandboxError` if none of the
         problem's starting programs can be evaluated.
         """
         slots_of, new = self.read(prompt, rollouts)
@@ -101,7 +101,7 @@ class GroupJudge:
     ) -> Tell:
         """Return the `Tell` of one reply; `before` has the evaluations of new programs in earlier replies.
 
-        A program with rewards from an earlier reply is a duplicate, as is any repetition within the reply.
+        A program is a duplicate if it has rewards in an earlier reply, or if this reply repeats it.
         """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id

@@ -121,9 +121,9 @@ def replay(
 ) -> int:
     """Apply the stored prompts and replies of a run to a new search; return their number.
 
-    `parts` change the settings. Each prompt is recomputed and must equal the stored prompt, except the first
-    `older_asks`, which an earlier version made. With `reads_again`, every completion is parsed again and must
-    give the stored candidates. Raises `ReplayError` at the first difference or if a reply does not fit.
+    `parts` change the settings. Each prompt is recomputed and must equal the stored prompt; only the first
+    `older_asks` prompts, by an earlier version, are taken as stored. With `reads_again`, completions are
+    parsed again and must give the stored candidates. Raises `ReplayError` if a row differs or does not fit.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
@@ -175,7 +175,7 @@ def _is_older(part: RunPart) -> bool:
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
     """Parse a reply that the search has not yet applied; return the `_READ` fields of its candidates.
 
-    The reason is empty if none is stored, as in earlier versions.
+    A candidate without a stored reason gets an empty reason; earlier versions stored no reasons.
     """
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))

@@ -42,7 +42,7 @@ class RunRequest:
 
 
 def is_yaml(config_file: Path | None) -> bool:
-    """Return whether `--config` is `none` or a YAML file, which configures an OpenEvolve project."""
+    """Return whether `--config` is for an OpenEvolve project: a YAML file, or the word `none`."""
     return config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none")
 
 
@@ -57,9 +57,9 @@ def open_request(
 ) -> RunRequest:
     """Return the request for a run on a problem folder, an OpenEvolve project, a table or a bundled problem.
 
-    A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty one.
-    `allow` grants the permissions that a project needs. With `is_run`, the servers in the project's own YAML
-    need permissions too. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
+    A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty file.
+    `allow` grants the permissions that a project needs. With `is_run`, servers in the project's own YAML need
+    permissions too. For `output` and `columns` (comma-separated) of tables, see `table_task`. Raises
     `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Apply `changes` (by `section.key`) to a search; return all its settings and a `RunPart` to store.
+    """Apply `changes` (by `section.key`) to a search; return the new settings and a `RunPart` to store.
 
     The part is None if the search is over even with the changes. Raises `ConfigError` for a setting
     that cannot change within a run, or if the budget is used up.
@@ -150,7 +150,7 @@ def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return a request with the best programs of the run `run.origin[0]` added to `run.origin`, and a remark.
+    """Return a request whose `run.origin` also names the best programs of run `run.origin[0]`, and a remark.
 
     Programs that fail on the problem of the request are left out. Raises `ProblemError` if all of them fail.
     """

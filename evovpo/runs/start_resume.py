@@ -79,8 +79,8 @@ def resume(
 
     Problem and settings come from the store; the search is rebuilt from the stored rows. `allow` grants the
     permissions that a run of another user asks for (docs/security.md). `executor` replaces
-    `sandbox.executor`. `changes` (settings by `section.key`) begin a new part of the run; without any, a
-    finished run stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a
+    `sandbox.executor`. `changes` (settings by `section.key`) begin a new part of the run. A finished run
+    without `changes` stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a
     permission that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError`
     if another process on this machine is already working on the run.
     """

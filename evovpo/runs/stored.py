@@ -192,7 +192,7 @@ def read_run(store: Store, run_id: str) -> RunView:
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
     """Return the problem and settings with which the programs of a stored run may run in the sandbox.
 
-    Unless this user started or resumed the run, settings are the defaults, and limits at most the defaults.
+    For a run that this user neither started nor resumed: default settings, no limit above its default.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):

@@ -43,10 +43,10 @@ class WholeJob:
     evaluator: str
     """Name of the evaluator's file in the sandbox's folder."""
     functions: tuple[str, ...] = ("evaluate",)
-    """Functions of the evaluator, one per stage, called in order until one is not defined; the first must be
-    defined. If empty, the evaluator is only loaded."""
+    """Names of the evaluator's functions in order, one per stage. The first function must exist. A later
+    function that does not exist ends the evaluation. If empty, the evaluator is only loaded."""
     thresholds: tuple[float, ...] = ()
-    """Stage i + 1 runs if the score of the metrics of stages 1 to i is at least `thresholds[i - 1]`."""
+    """Stage i + 1 runs if the score (`strict_json.score_of`) after stage i reaches `thresholds[i - 1]`."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Keyword arguments of `evaluate`. Functions with other names get only the program path."""
 
@@ -56,15 +56,15 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
     A process imports the evaluator once and forks for each evaluation (`forkserver.zygote`). The working
     directory of an evaluation is a private folder with a copy of `folder`, the evaluator's folder. The
-    evaluation may write there, and start threads and processes within the limits. It has no network, and
-    reads only Python, system libraries and `folder`, but never the paths in `hidden`. `openings` are further
-    permissions. `preload` names modules to import in advance for candidates of a `ProxySandbox`.
+    evaluation may write there, and start threads and processes within the limits. The evaluation has no
+    network. It can read Python, the system's programs and libraries, and `folder`, except paths in `hidden`.
+    `openings` grant more. `preload` names modules to import in advance for candidates of a `ProxySandbox`.
 
     Raises `SandboxError` if the machine does not support the level, or if `folder` lies in a hidden path.
     """
 
     _has_candidates = False
-    """True if candidates run in processes of their own, to which `openings` do not apply."""
+    """True if each candidate has its own process. `openings` do not apply to that process."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` for a file outside the candidate's folder, or a missing entry or evaluator file."""
+    """Raise `ConfigError` if a file leaves the candidate's folder, or if entry or evaluator is missing."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:

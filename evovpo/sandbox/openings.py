@@ -57,7 +57,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return how to get what an error text shows is missing; "" if nothing is, or if it is in `allowed`."""
+    """Return advice if an error text shows a missing program or a permission not in `allowed`, else ""."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None:

@@ -25,7 +25,7 @@ OWN = (str(PACKAGE), str(PACKAGE.parent / "trainer"))
 
 
 def python_executable() -> str:
-    """Return the path of the running Python without `..`, which cannot be resolved in namespaces."""
+    """Return the path of the running Python, without `..` because namespaces cannot resolve `..`."""
     return _without_dots(sys.executable)
 
 
@@ -93,7 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return entries (name, source, is_link) that copy `folder`, and whether its size allows only links."""
+    """Return entries (name, source, is_link) for a copy of `folder`, and true if all must be links."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

@@ -170,7 +170,7 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 def judge(
     report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
-    """Return the result of a candidate's run. `written` is its output, cut one byte past the result limit."""
+    """Return the result of a candidate. `written` is the output, cut one byte past the result limit."""
     # A killed process may have stopped in the middle of a line.
     whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
     said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)

@@ -60,11 +60,11 @@ def bwrap_command(
     has_network: bool = False,
     writable: Iterable[str] = (),
 ) -> list[str]:
-    """Return a command prefix that runs the command after it in separate namespaces.
+    """Return a command prefix: the command after the prefix runs in separate namespaces.
 
     The namespaces contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, and the paths
     `readable` and `writable`. `writable_mb` adds an empty `/tmp` and `/dev/shm` of that size. `has_network`
-    adds the machine's network. `is_user_changed` makes no user namespace, so that root can change user.
+    adds the machine's network. With `is_user_changed` there is no user namespace, so root can change user.
     `--die-with-parent` is not used because it acts when the starting *thread* ends.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]

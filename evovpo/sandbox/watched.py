@@ -40,7 +40,7 @@ class Surroundings(NamedTuple):
     level: Level
     folder: Path
     rules: Sequence[tuple[str, bool]]
-    """Readable paths, as pairs (path, true if only names may be listed there)."""
+    """Readable paths, as the pairs (path, is_listing_only) of `paths.reading_rules`."""
     copied: Sequence[tuple[str, str, bool]]
     """Project files to put into the private folder: (name there, source path, true for a link)."""
     openings: Openings

@@ -18,7 +18,7 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Maximum number of programs with which a new program is joined: nearly all non-dominated programs."""
+"""Maximum number of programs with which a new program is joined, all of them non-dominated."""
 _PROPOSED = 8
 """Maximum number of joins in one prompt, and of joins found at once for a new program."""
 _SHARE = 0.1
@@ -37,9 +37,9 @@ class JoinLanguage(NamedTuple):
     holds_C_N: npt.NDArray[np.float64]
     """Shape (C, N): 1 if a condition holds for a training row, else 0."""
     join: Callable[[str, str, str], Program | None]
-    """Maps (source if the condition holds, condition, source if not) to the join, or to None if too long."""
+    """Maps (then source, condition, else source) to the join of both; None if the join is too long."""
     shorter: Callable[[str], Sequence[Program]] = lambda source: ()
-    """Maps a program's source to shorter programs, each with one part replaced by a piece of this part."""
+    """Maps a program's source to shorter programs. In each, one expression is cut to a piece of itself."""
 
 
 class Join(NamedTuple):
@@ -102,7 +102,7 @@ _Waiting = tuple[tuple[int, ...], str, Join]
 
 
 class Joins:
-    """The joins waiting to be proposed. There are none if programs of the problem cannot be joined."""
+    """The joins waiting to be proposed; always empty if programs of the problem cannot be joined."""
 
     def __init__(self, standing: Standing, language: JoinLanguage | None) -> None:
         self._standing = standing
@@ -153,7 +153,7 @@ class Joins:
     def take(self, remaining: int) -> list[Join]:
         """Return the joins to propose now, all better than the best program and within the budget for joins.
 
-        `remaining` is the number of candidates in the budget that no prompt has requested yet.
+        `remaining` is the unused budget: the number of candidates that later prompts may still request.
         """
         standing, config = self._standing, self._standing.config
         budget = config.evaluations

@@ -15,8 +15,8 @@ _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 class JudgedPrograms(Mapping[str, ShownProgram]):
     """A mapping of program ids to judged programs, in the order of `add`.
 
-    Judged programs are packed as JSON without loss: a program is text, and an evaluation has JSON values.
-    Packed programs take a third of the memory, and the garbage collector need not visit them.
+    Judged programs are packed as JSON. Nothing is lost, because programs and evaluations have JSON values.
+    Packed programs take a third of the memory, and the garbage collector skips packed programs.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Learns how often to use each way (kind of prompt) from the gains (improvements) of recent replies.
 
 This is adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is
-proportional to its initial share times its gain per reply. Old replies count less, so failed ways return.
+proportional to its initial share times its gain per reply. Old replies fade, so a failed way recovers.
 """
 
 from collections.abc import Mapping
@@ -10,11 +10,11 @@ from types import MappingProxyType
 import numpy as np
 
 _FADES = 0.99
-"""Each new reply multiplies the weight of all earlier replies, and of their gains, by this factor."""
+"""Each new reply multiplies the weight of every earlier reply by this factor."""
 _AT_FIRST = 0.02
 """Gain per reply that is assumed of each way at first: one new best program in 50 replies."""
 _REPLIES = 15.0
-"""Weight of the gain per reply assumed at first, as a number of replies."""
+"""The assumed gain `_AT_FIRST` counts as much as this number of replies."""
 _LEAST = 0.003
 """Default of the minimum share of a way."""
 
@@ -54,7 +54,7 @@ class Shares:
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Record `gain`, the improvement by a reply to a prompt that `way` made; ignore an unknown way."""
+        """Record `gain`, the improvement by one reply to a prompt of the way `way`; ignore an unknown way."""
         if way not in self._gains:
             return
         for name in self._gains:

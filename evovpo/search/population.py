@@ -1,7 +1,7 @@
 """The population of a search: the best judged programs of each island and of each MAP-Elites cell.
 
-The programs of an island have different rewards. A new program replaces a program with equal rewards, unless
-all rewards are zero; so the search drifts across plateaus. The final answer of a run is `Standing.best`.
+The programs of an island have different rewards. Of two programs with equal rewards, the newer one usually
+stays; so the search drifts across plateaus. The final answer of a run is `Standing.best`.
 """
 
 from bisect import bisect_right
@@ -19,10 +19,10 @@ from evovpo.analysis.scores import NO_SCORE, compared, failure, number
 from evovpo.types import Evaluation, Feature, Json, Problem, Program, Status
 
 WEIGHT_STEP = 0.02
-"""Weight added to a component in which the specialist (`Population`) has reward 0; weights start at 1."""
+"""Weight that `weigh` adds to each component where the specialist has reward 0; weights start at 1."""
 _ROUNDING = 1e-9
 SIDE_GAIN = 0.2
-"""Gain for a new best value in one component, or the first program of a cell; a new best program has 1."""
+"""Gain of a program with a new best value in one component, or of the first in a cell of declared axes."""
 DRIFT_GAIN = 0.05
 """Gain of a program with the same rank as the best program: a step across a plateau."""
 
@@ -93,7 +93,7 @@ class Grid:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """The inner bin edges of every axis; without declared edges, an axis has none until values differ."""
+        """The inner bin edges of every axis. Undeclared edges are missing until programs differ."""
         return tuple(map(self._edges, self._features, self._ranges))
 
     def insert(self, member: Member) -> bool:
@@ -135,11 +135,11 @@ class InsertionStatus(StrEnum):
     NEW_CELL = "new_cell"
     """The program is the first of its MAP-Elites cell, whether or not the island keeps it."""
     IMPROVED = "improved"
-    """Kept: no program of the island dominates the new program or has the same rewards."""
+    """Kept: the rewards are new to the island, and no program of the island dominates the new program."""
     KEPT = "kept"
-    """Kept: the program ranks high enough, or replaces an older program with the same rewards."""
+    """Kept: the new program is dominated, or it replaces an older program with the same rewards."""
     REJECTED = "rejected"
-    """The island keeps a program with the same rewards, or is full of better programs."""
+    """Not kept: an older program with the same rewards stays, or the island is full of better programs."""
 
 
 class Insertion(NamedTuple):
@@ -159,7 +159,7 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program. Over capacity, the worst member goes; members best in a component go last."""
+        """Offer a program; return what became of it. If the island is too full, remove the worst member."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
         # On equal rewards a program that ran beats a failed one; else the newer wins, if a reward is not 0.
@@ -176,7 +176,7 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked member, on ties the oldest; if possible, one that is best nowhere."""
+        """Return the lowest-ranked, on ties oldest member. The best of a component is spared if possible."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -262,8 +262,8 @@ class Population:
     def weigh(self) -> Member | None:
         """Raise the weights of components that the specialist fails; return the best program by new weights.
 
-        This program is the new specialist. A failed component gains weight until it is passed, which leads
-        out of local optima of the mean reward. This is clause weighting for satisfiability (Morris 1993).
+        This program is the new specialist. A failed component gains weight until passed, so that the search
+        leaves local optima of the mean reward. This is clause weighting for satisfiability (Morris 1993).
         """
         if self.specialist is None:
             return None

@@ -39,8 +39,8 @@ class SearchState:
     """The search state of one run, driven by `ask` and `tell`.
 
     The budget `config.evaluations` counts proposed candidates: every answer of every completion, and joins.
-    Prompt ids derive from `run_id`, random choices from `seed`. With a `language`, complementary programs are
-    also joined without a model, unless `config.joins` is off.
+    Prompt ids derive from `run_id`, random choices from `seed`. If `config.joins` is on and there is a
+    `language`, complementary programs are also joined without a model.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SearchState:
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings, in which `runs.request.FIXED` must be unchanged; count `patience` anew."""
+        """Use new settings; count `patience` anew. Settings in `runs.request.FIXED` must stay the same."""
         self.standing.go_on(config, prompt_format)
         self._formats.append((len(self.tickets), prompt_format))
 
@@ -104,7 +104,7 @@ class SearchState:
         """Return the next prompt, or None when the budget is used up.
 
         The first prompt contains the starting programs, and some later prompts contain joins. Such prompts
-        need no model: evaluate all programs and pass them to `tell` in one reply without a rollout. All other
+        need no model. Evaluate all programs; pass them to `tell` in one reply without a rollout. All other
         prompts are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as
         a separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
         """
@@ -127,10 +127,10 @@ class SearchState:
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a prompt with shorter variants of the solution; None without a solution or new variants.
+        """Return a prompt with new, shorter variants of a program that passes all rows, or None.
 
-        This is for the end of a run and costs no budget. Programs that memorise rows often have parts that no
-        row needs; of the programs that pass all rows, the shortest is the best.
+        This is for the end of a run and costs no budget. Programs that memorise rows often have code that no
+        row needs. Of the programs that pass all rows, the shortest is the best.
         """
         standing = self.standing
         if not standing.is_solved or standing.best is None or self.language is None:
@@ -154,15 +154,15 @@ class SearchState:
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return a random generator for the next prompt; each number `stream` gives a separate generator."""
+        """Return a random generator for the next prompt. Numbers in `stream` select further generators."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
         """Apply one judged reply; return what became of its new programs when offered to the islands.
 
-        Replies may come in any order; a repeated reply changes nothing. Raises `SearchError`, and applies
-        nothing, for an unknown prompt, a reply that does not fit the prompt, or a reward vector of the wrong
-        length.
+        Replies may come in any order; a repeated reply changes nothing. Raises `SearchError` for an unknown
+        prompt, a reply that does not fit the prompt, or a reward vector of the wrong length. Then nothing of
+        the reply is applied.
         """
         ticket = self.tickets[tell.prompt_id]
         prompt = ticket.prompt

@@ -60,7 +60,7 @@ class Standing:
         self._improved_at = self.proposed
 
     def can_show(self, parent: Parent) -> bool:
-        """Return whether the prompt format can show a program in the role that `parent` gives."""
+        """Return whether the prompt format can show the program of `parent` in the role `parent.role`."""
         program = self.programs[parent.program_id].program
         return self.prompt_format.can_show(self.problem, program, parent.role)
 

@@ -1,4 +1,4 @@
-"""A strategy chooses the content of each prompt. There are islands, and baselines (i.i.d., best-of-N)."""
+"""Strategies choose the content of each prompt: `Islands`, and the baselines i.i.d. and best-of-N."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ class Strategy:
     are joined without a model."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt; `rng` is its random generator, `chance` gives separate ones."""
+        """Return the plan of the next prompt; take random numbers from `rng` and `chance`."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:

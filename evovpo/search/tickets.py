@@ -67,7 +67,7 @@ class Tickets:
 
     def __init__(self, run_id: str) -> None:
         self.reserved = 0
-        """Number of candidates, counted against the budget, that all prompts so far request."""
+        """Number of candidates that the prompts so far take from the budget."""
         self._run_id = run_id
         self._tickets: dict[str, Ticket] = {}
 

@@ -18,13 +18,13 @@ from evovpo.types import Parent, ParentRole, PromptKind
 PARTNERS = 5
 """Number of programs that `combine` draws, to choose the best partner from them."""
 FOCUSED = 0.25
-"""In by-example problems, share of the `fresh` prompts that show only the rows a good program fails."""
+"""Probability that a `fresh` prompt shows only rows that a good program fails (by-example problems)."""
 
 
 class Plan(NamedTuple):
     """The planned content of a prompt.
 
-    The prompt leaves out programs that its format cannot show. If no parent is left, its kind is `ROOT`.
+    The prompt leaves out programs that its format cannot show. If no parent remains, the kind is `ROOT`.
     """
 
     kind: PromptKind = PromptKind.ROOT
@@ -140,7 +140,7 @@ WAYS = {
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
     """Return a member drawn by lexicase selection (Helmuth et al. 2015); among equals, the first by rank.
 
-    The components come in random order; each leaves only those of the remaining members that are best in it.
+    The components come in random order. For each component, only the best of the remaining members stay.
     """
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):

@@ -128,7 +128,7 @@ def word(kind: Callable[[str], str]) -> EncodedColumn:
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the column type for a JSON list of records, each stored as the list of `record`'s arguments."""
+    """Return the column type for records of one type, stored as JSON lists of the arguments of `record`."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
@@ -158,7 +158,7 @@ def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
-    """Return the record of type `kind` in a row: the columns named like a field of `kind`, and `others`."""
+    """Return a record of type `kind` from the columns of a row; `others` adds or replaces fields."""
     mapping = row._mapping
     return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
 

@@ -13,10 +13,10 @@ from evovpo.store.database import Database
 from evovpo.store.schema import calls, metadata, policy_events, run_events
 
 _PAGE = 500
-"""Rows per transaction, except in the tables of `_OWNERS`, where a transaction has all rows of an owner."""
+"""Rows per transaction. For the tables in `_OWNERS`, a transaction has all rows of one owner."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
-"""Tables with an autoincrement key, and the column with the owner of a row, or empty. Two stores may number
-the same row differently, so a row is identified by its position among the rows of its owner."""
+"""Tables with an autoincrement key, each with its owner column ("" if rows have no owner). Two stores may
+number a row differently, so a row is identified by its position among the rows of its owner."""
 _SAME = {"problems": ("id", "version"), "evaluations": ("id", "digest")}
 """Columns that decide whether two rows are equal, in tables where other columns may differ: the body of a
 problem contains its folder path, and an evaluation contains its duration."""
@@ -32,7 +32,7 @@ class CopyResult(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """Some rows of one table, by the values of the columns `keys` or, without keys, by position."""
+    """Some rows of one table; `rows` maps the values of the columns `keys`, or a position, to a row."""
 
     table: sa.TableClause
     keys: list[str]

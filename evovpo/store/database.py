@@ -19,7 +19,7 @@ DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
 """Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause before each new attempt; attempts are repeated because SQLite itself waits only for some locks."""
+"""Pause between two attempts. SQLite itself waits for some locks only, so attempts are repeated."""
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes that lead to another attempt: duplicate row, serialization failure, deadlock."""
@@ -144,7 +144,7 @@ class Database:
     def write(self, append: Callable[[Connection], T]) -> T:
         """Run `append` in one transaction, commit, and return its result.
 
-        A lost connection leads to a retry, except during the commit, which may have succeeded.
+        A lost connection leads to a retry. During the commit it leads to a StoreError, as rows may be stored.
         """
 
         def once() -> T:
@@ -173,7 +173,7 @@ class Database:
 
     @contextmanager
     def _still_there(self, connection: Connection) -> Iterator[None]:
-        """Raise `StoreError` if the SQLite file was deleted or replaced; first save its content beside it."""
+        """If the SQLite file was deleted or replaced, save the content beside it and raise `StoreError`."""
         identity = file_identity(self.file)
         self._identity = self._identity or identity
         if self.file is not None and identity != self._identity:
@@ -187,7 +187,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`; retry conflicts, lost connections and (if `waits`) absent servers."""
+        """Return the result of `work`; retry conflicts and lost connections. If `waits`, await the server."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):

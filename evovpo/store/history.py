@@ -78,7 +78,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return evaluations that any run may reuse, by program id: one or all, except those in `but`."""
+        """Return evaluations that any run may reuse, by program id. Leave out the program ids in `but`."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -133,7 +133,7 @@ class History(Database):
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return the records of a run; `read` reads a page of rows, which the column `number` numbers."""
+        """Return the records of a run, page by page. `read` gets a condition on the column `number`."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 

@@ -25,7 +25,7 @@ from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 _ASKS_BACK = 200
 """Number of latest prompts that are checked for missing replies."""
 _SLOTS = 1 << 16
-"""More than the number of answers in any completion."""
+"""Factor in `_ORDER`, larger than the number of answers in any completion."""
 _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 

@@ -63,7 +63,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
             found.append((table, table.c[owner].in_(of_run[owner])))
 
     def only_there(column: sa.Column[Any], *others: sa.Select[Any]) -> list[list[str]]:
-        """Return the ids in a column that occur only in these runs, split into pages."""
+        """Return the ids in a column that only the runs to remove have, without ids in `others`, in pages."""
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))

@@ -179,7 +179,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store the new ones of `wanted`; return {id: source} for all. `stored` has the sources stored before."""
+    """Store the new programs in `wanted`; return {id: source} for all. `stored` has the known sources."""
     if not wanted:
         return {}
     if stored is None:
@@ -202,7 +202,7 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return a query for all runs, each with its latest status and, if settings changed, the latest ones."""
+    """Return a query for all runs with their latest status; `latest` has changed settings, or NULL."""
     event = run_events.alias()
     latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()

@@ -45,7 +45,7 @@ class RunRow(NamedTuple):
     created_at: str
     """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
-    """Number of held-out rows that the best program passes, number of all; None before the run ended."""
+    """(passed, total) of the held-out rows, for the best program; None before the run ended."""
     score: float | None = None
     """The highest score of the run; None if programs are ranked by mean reward."""
     score_name: str = ""
@@ -57,7 +57,7 @@ class RunRow(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program also passes all held-out rows; None if there are none or no result."""
+        """True if the best program also passes all held-out rows; None if there is no held-out result."""
         return _solved_heldout(self)
 
     @property
@@ -142,7 +142,7 @@ class RunSummary:
     """Sandbox time."""
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
-    """Counts of the evaluated candidates, including duplicates."""
+    """Counts of the proposed candidates that have an evaluation, including duplicates."""
     by_way: dict[str, list[int]] = field(default_factory=dict)
     """Name of a `Way` -> [candidates, candidates that raised the best mean reward]."""
     best_program_id: str | None = None
@@ -155,7 +155,7 @@ class RunSummary:
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
     heldout: tuple[int, int] | None = None
     risen: list[Sequence[Any]] = field(default_factory=list)
-    """[`proposed` so far, rewards] of each candidate that no earlier one equals or beats everywhere."""
+    """[`proposed` so far, rewards] of each candidate that no earlier candidate equals or dominates."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
     """The vectors of `risen` as rows of an array, or None before the first `add`."""

@@ -183,8 +183,8 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
 
-    `stored` has, by program id, the digest of the evaluation that all runs share. A sandbox fault, or an
-    evaluation that differs from it, is stored for one candidate only: replay must see what the search saw.
+    `stored` maps a program id to the digest of the evaluation that all runs share. A sandbox fault or a
+    different evaluation is stored for one candidate only, because replay must see what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

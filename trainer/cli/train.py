@@ -190,7 +190,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
 
 
 def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
-    """Return `KEY=VALUE` texts as a dictionary; JSON values are decoded. Raises `ConfigError` without `=`."""
+    """Return `KEY=VALUE` texts as a dictionary; JSON values are decoded. A missing `=` is a `ConfigError`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")

@@ -43,7 +43,7 @@ class TrainingArm:
     learning_rate: float = 3e-4
     kl: float = 0.0
     single_share: float = 0.0
-    """Share of prompts that ask for one answer, with m·G completions and the objective `grpo`."""
+    """Share of prompts that ask for one answer. Such a prompt has m·G completions and objective `grpo`."""
     parent_share: float = 0.0
     """Share of prompts that show an earlier answer (a parent) with its reward vector; at most 0.5."""
 
@@ -156,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt, except `faults` completions on which the sandbox failed."""
+    """The judged completions of one prompt. `faults` is the number left out because the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -180,9 +180,9 @@ def _sample_step(
 ) -> list[_Group]:
     """Return the judged completions of each of a step's P prompts.
 
-    Let n be the number of prompts that should show a parent. The first P - n tasks get prompts without a
-    parent. Of these tasks, the first n with a usable parent (`_choose_parent`) get a second prompt that shows
-    it. If fewer than n have one, the remaining prompts are for the last n tasks, without a parent.
+    Let n be the number of prompts that should show a parent. The first P - n tasks get a prompt without a
+    parent. The first n of these tasks with a usable parent (`_choose_parent`) get a second prompt with the
+    parent. If only j < n tasks have a usable parent, n - j of the last n tasks get a prompt without a parent.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -202,7 +202,7 @@ def _sample_step(
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
     """Return the key of one readable answer to a prompt, chosen by lexicase selection (Spector 2012).
 
-    Return None if an answer is right, because a search would end with it, or if no answer is readable.
+    Return None if no answer is readable, or if an answer is right: a search would end with a right answer.
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):

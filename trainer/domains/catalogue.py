@@ -36,9 +36,9 @@ def open_domain(
 
     `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file (`trainer/domains/text/yours.py`).
     `data` is one file or several, separated by commas; each row is a prompt. `split` selects rows by
-    position: of every ten, 8 for train, 1 for validation and 1 for test. `dates` (FROM..TO) selects the rows
-    of these days; 2024-08 means the whole month. At most `tasks` rows are used: a fixed random choice,
-    balanced over `stratum`. A generated domain makes `tasks` tasks (default: 200) of `split` (default train).
+    position: of every ten, 8 for train, 1 for validation and 1 for test. `dates` (FROM..TO) selects rows by
+    date; 2024-08 means the whole month. `tasks` is the maximum number of rows (see `some_of`). A generated
+    domain makes `tasks` tasks (default: 200) of `split` (default: train).
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """

@@ -100,7 +100,7 @@ class Domain:
     def score_rows(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
     ) -> list[Any]:
-        """Return the rewards `[m, D]` of each completion, as `score` does, given its row of `prompts`."""
+        """Return the rewards `[m, D]` of each completion, as `score` does; `rows` has the row of each."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
@@ -143,7 +143,7 @@ class TaskFamily(Protocol):
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` random rows in the order of `rows`, if possible equally many of each `stratum`."""
+    """Return up to `count` random rows in the given order, balanced over the column `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:

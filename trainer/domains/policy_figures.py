@@ -119,7 +119,7 @@ def measure_policies(
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
-    """Return the statistics of each model at each temperature; if `models` is empty, of the start model.
+    """Return the statistics of each model at each temperature. Empty `models` means the start model.
 
     With `base_url`, the models run on a server. `ask` has all other sampling settings. Raises `ConfigError`
     if neither `models` nor a start model exists, and the errors of `load_policy` and `complete_at`.

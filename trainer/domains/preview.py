@@ -19,10 +19,10 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    The preview's `memory_bytes` is the result of `memory_bytes()` plus the activations of one batch on one
-    device: two rows of logits per completion token and, per token of prompt and completion, one hidden vector
-    per layer (16 without gradient checkpointing). Measured on a CPU, the estimate was 12 % too low for 9
-    million parameters and 9 % too high for 50 million. Raises the errors of `trainer.domains.training.train`.
+    The preview's `memory_bytes` adds the activations of one batch on one device to `memory_bytes()`. Each
+    completion token has two rows of logits. Each token (prompts too) has one hidden vector per layer, or 16
+    without gradient checkpointing. Measured on a CPU, the estimate was 12 % too low for 9 million parameters
+    and 9 % too high for 50 million. Raises the errors of `trainer.domains.training.train`.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)

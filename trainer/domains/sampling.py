@@ -25,7 +25,7 @@ _ROWS_AT_ONCE = 192
 
 @dataclass(frozen=True)
 class Ask:
-    """How to ask a model: sampling settings, instead of its generation_config.json (except end tokens)."""
+    """Sampling settings for a model. Only end tokens are read from the model's generation_config.json."""
 
     completions: int
     temperature: float = 1.0

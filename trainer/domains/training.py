@@ -223,7 +223,7 @@ class TrainingResult(NamedTuple):
 
 
 Watch: TypeAlias = Callable[[str, int, int, str], None]
-"""A progress callback. It gets an activity, the amount done, the total and a text; total 0 marks a note."""
+"""A progress callback. It gets an activity (or a note, if the total is 0), amount done, total and a text."""
 
 
 class _Callback(TrainerCallback):

@@ -115,10 +115,10 @@ def find_recipe(target: str) -> Path | None:
 def read_recipe(
     path: Path, changes: Mapping[str, Any] | None = None, only: Sequence[str] | None = None
 ) -> Recipe:
-    """Return the recipe in a file, with `changes`, and with the arms named in `only` (default: all).
+    """Return the recipe in a file, changed by `changes`, with the arms named in `only` (default: all).
 
-    `changes` has new values by key; the key of a value in a table is dotted, as in `settings.beta`. If `only`
-    lacks the arm `reference`, `reference` becomes empty. Raises `ConfigError` listing all errors.
+    `changes` has new values by key; a key in a table is written as in `settings.beta`. If `only` leaves out
+    the reference arm, `reference` becomes empty. Raises `ConfigError` listing all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -198,8 +198,8 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
     """Return a JSON row for each statistic, k and arm, over the arm's finished trainings.
 
-    A row has the arm's differences from the start model, sampled with equally many answers per completion,
-    and from the reference arm. Differences are paired and have `mean`, `low`, `high`, `p` and `clear`.
+    A row has the arm's differences from the reference arm, and from the start model with equally many answers
+    per completion. Differences are paired and have `mean`, `low`, `high`, `p` and `clear`.
     """
     import numpy as np
 
@@ -256,7 +256,7 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return upper bounds for each arm: tokens and GPU hours of all its seeds together, and memory.
+    """Return upper bounds for each arm: tokens and GPU hours of all seeds, and memory of one training.
 
     The tokens are those that training and measuring sample if every completion has maximum length. The memory
     is `memory_bytes` divided by the number of GPUs, without activations.

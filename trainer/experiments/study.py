@@ -88,7 +88,7 @@ class StudyStrategy(Part):
     seeds: Count = 0
     """Maximum number of an arm's seeds that use the strategy; 0 for all seeds."""
     settings: Mapping[str, object] = Field({}, exclude=True)
-    """Configuration sections of a search: all other keys of the strategy's table."""
+    """Configuration sections of a search: the keys of the strategy's table without a field here."""
 
     @property
     def is_independent(self) -> bool:
@@ -151,13 +151,13 @@ class Study(Part):
     evaluations: Positive = 600
     ks: Numbers = (1, 3, 10, 30, 96)
     references: tuple[str, ...] = ()
-    """Arms that all others are compared with. Only problems that the first never solves can be `unlocked`."""
+    """Arms that all others are compared with. Problems that the first reference solves are not `unlocked`."""
     training: Annotated[TrainingBudget, Field(title="a [training] table")] = TrainingBudget()
     tuning: Annotated[Tuning, Field(title="a [tuning] table")] = Tuning()
     test: Annotated[Test, Field(title="a [test] table")] = Test()
     seeds: Positive = 3
     strategies: tuple[StudyStrategy, ...] = ()
-    """Strategies; none with test tasks. The report's `solved_by_search` and `unlocked` are for the first."""
+    """Strategies; empty with test tasks. In the report, `solved_by_search` and `unlocked` use the first."""
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:

@@ -1,7 +1,7 @@
 """The export of a study: a row (one line of JSON) for every finished training and search.
 
 An answered test task has a row among the searches, with the strategy `test tasks`. A training or search
-with a row is not repeated. `study.json` has the settings of all rows. A study file with others is refused.
+with a row is not repeated. `study.json` has the settings of all rows. Changed settings are refused.
 """
 
 import bz2

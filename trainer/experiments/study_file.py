@@ -27,7 +27,7 @@ def read_bundled(
 ) -> Study:
     """Return a bundled study whose rows and report go into `folder`.
 
-    `changes` has new values by key; the key of a value in a table is dotted, as in `training.tokens`. `arms`
+    `changes` has new values by key; a key in a table is written as in `training.tokens`. `arms`
     are the arms to train, by default all. Raises `ConfigError` listing all errors.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")

@@ -95,7 +95,7 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return each arm's costs, by (strategy, unit); only pairs in which a trained arm has costs."""
+        """Return each arm's costs, by (strategy, unit). Pairs without a trained arm's costs are left out."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
@@ -103,7 +103,7 @@ class StudyResults:
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
         """Return each arm's costs: tuning and one training together, and the cost of each search.
 
-        Arms not yet trained are left out, and arms whose rows lack `unit` (old rows have no CPU seconds).
+        Left out are arms not yet trained, and arms whose rows lack `unit` (old rows have no CPU seconds).
         """
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
@@ -120,7 +120,7 @@ class StudyResults:
         return found
 
     def break_even(self) -> list[BreakEven]:
-        """Return for each trained and untrained arm, as a pair, after how many problems the training pays."""
+        """Return for each pair of trained and untrained arms after how many problems the training pays."""
         return [
             compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
             for (strategy, unit), by_arm in self.costs().items()
@@ -141,7 +141,7 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield pairs of one arm's rows: with a strategy, and with the strategy that the study names last."""
+        """Yield pairs of row sets of an arm: with one strategy, and with the last strategy of the study."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None

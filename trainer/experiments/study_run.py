@@ -1,8 +1,8 @@
 """Runs the missing parts of a study: tuning, trainings, searches. Each stage continues where it stopped.
 
-Searches are ordinary batch cells in one store, and each gives a row when it ends. For a trained arm, seed i
-means its i-th trained model and run seed i; for an untrained arm, only run seed i. A problem is solved if the
-run's best program, the shortest that is right on all training rows, is also right on all held-out rows.
+Searches are ordinary batch cells in one store, and each gives a row at its end. Seed i is the seed of a run;
+for a trained arm, it also selects the i-th model. The best program of a run is the shortest that is right on
+all training rows. A problem is solved if this program is also right on all held-out rows.
 """
 
 import itertools
@@ -26,14 +26,14 @@ from trainer.experiments.study_trainings import finals, grid, model_of, run_test
 from trainer.learning.policy_models import load_tokenizer
 
 OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
-"""A progress callback. It gets a stage, the number done, the total (if known), and why searches wait."""
+"""A progress callback. It gets a stage, number done, total (if known), and the reason if searches wait."""
 
 
 def check(study: Study, work: Path) -> None:
     """Check the searches, the models and the store of a study without running anything.
 
-    Raises `PolicyError` if a model has no tokenizer, `ConfigError` if a model's tokens differ from those of
-    the domain, and then `ConfigError` listing all other errors.
+    Raises `PolicyError` if a model has no tokenizer, and `ConfigError` if a model's tokens differ from those
+    of the domain. Otherwise, raises one `ConfigError` that lists all errors.
     """
     _check_tokens(study)
     faults: list[str] = []

@@ -99,13 +99,13 @@ def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int)
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A training, or all test tasks on one model, for a process of the pool; `work` returns the rows."""
+    """A job for the process pool: a training, or all test tasks on one model. `work` returns the rows."""
 
     name: str
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Return the result of `work`. Any error becomes a `FatalError`, as it would occur in every job."""
+        """Return the result of `work`. Any error becomes a `FatalError`: every job would fail alike."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -125,7 +125,7 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Run a training and return its row. The model is stored in `folder` or, without one, validated.
+    """Run a training and return its row. Validate the model if `folder` is None; else store the model there.
 
     A training that diverges also gives a row: its tuning score is 0, and its model is the start model.
     """
@@ -220,7 +220,7 @@ def run_trainings(
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Run those of `needed` that lack a row or, if final, a model; add missing rows to `export`."""
+    """Run trainings without a row and final trainings without a model; add missing rows to `export`."""
     missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name
@@ -239,7 +239,7 @@ def run_trainings(
 def run_tests(
     study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
 ) -> None:
-    """Run all test tasks on each model that lacks results for some of them, and add the rows to `export`."""
+    """Run all test tasks on each model with missing results, and add the rows to `export`."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests: dict[str, Callable[[], Any]] = {}
     for (name, seed), arm in missing.items():

@@ -161,7 +161,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return all programs, except starting ones, that are best (ties: shortest) under a random weighting."""
+    """Return programs that are best under a random weighting (ties: shortest), but no starting programs."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -190,9 +190,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the indices of the objectives that choose targets: three quarters. The others validate targets.
+    """Return the indices of the objectives that decide which programs are targets: three quarters of all.
 
-    All objectives choose if the problem has a scorer, grouped objectives, or validation rows of its own.
+    All objectives decide if the problem has a scorer, grouped objectives, or validation rows of its own.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:
@@ -206,9 +206,9 @@ def confirmed(
 ) -> list[FoundProgram]:
     """Return the `chosen` programs that validation rows confirm, and a program for each side of their joins.
 
-    A program that is right on all `choosing_rows` must be right on every validation row; any other, on one or
-    more if there are several. A side of a join is represented by the shortest program in `held` that is right
-    on all its rows, unless that is a starting program. Only a problem's own validation rows need the sandbox.
+    A program that is right on all `choosing_rows` must be right on every validation row. Any other program
+    must be right on some validation row, if there are at least two. The program for a side of a join is the
+    shortest in `held` that is right on all rows of the side; if this is a starting program, it is left out.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

@@ -47,7 +47,7 @@ class PackedBatch(NamedTuple):
     sequence: Tensor
     """(N), the index of the sequence of each completion token."""
     source: Tensor
-    """(N), position of each token's logits: the token before it or, for a first token, the prompt's end."""
+    """(N), position whose logits predict each completion token: the preceding token or the prompt's end."""
     completion_ids: Tensor
     """(N), id of each completion token."""
     logprobs: Tensor

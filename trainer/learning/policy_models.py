@@ -27,7 +27,7 @@ from trainer.config import TrainConfig
 
 
 class TrainableModel(NamedTuple):
-    """A model to train, the reference model of the KL term, and the tokenizer of both."""
+    """A model to train, the reference model of the KL term, and the tokenizer that the two models share."""
 
     model: Any
     """A transformers causal language model, or a PEFT model around one; in float32."""
@@ -117,7 +117,7 @@ def _owner(store: Store) -> str:
 
 
 def _place(store: Store, policies: Path, number: int) -> Path:
-    """Remove the leftovers of this store's killed publications, and return the path for a new version."""
+    """Return the path for a new version, after deleting what interrupted publications of this store left."""
     folder = policies / f"v{number:04d}"
     known = {Path(version.path) for version in store.policy_versions()}
     try:

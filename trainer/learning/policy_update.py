@@ -1,7 +1,7 @@
 """Trains a model by optimiser steps on existing rollouts, of stored groups or of arms of studies.
 
 The loss is PPO's clipped objective, averaged over the step's completion tokens, plus a k3 estimate of the KL
-from a reference model, as in `vpo_trainer.py` (TRL). Importance ratios are to the policy that sampled.
+from a reference model, as in `vpo_trainer.py` (TRL). Importance ratios compare with the sampling policy.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """The settings of a step: VPO's defaults, but the learning rate and KL (VPO: 1e-3) are tuned."""
+    """Settings of a step: VPO's defaults, except the tuned learning rate and KL weight (1e-3 in VPO)."""
 
     temperature: AboveZero = 1.0
     """Sampling temperature of the rollouts."""

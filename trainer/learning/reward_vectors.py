@@ -18,8 +18,8 @@ RewardVectorFunc: TypeAlias = Callable[..., "Sequence[npt.ArrayLike | None]"]
 
 The arguments are `prompts`, `completions`, `completion_ids`, every other column of the dataset,
 `trainer_state`, `log_metric` and `log_extra`. The result has an entry for each completion: an array `[m, D]`
-of rewards in [0, 1] for its m answers, at most `answers_per_chain`; empty without answers, and with zeros for
-a repeated answer. The entry is None if something outside the completion failed. D may vary between prompts.
+of rewards in [0, 1] for its m answers, at most `answers_per_chain`. Without answers, the array is empty; a
+repeated answer has zeros. The entry is None if something outside the completion failed. D may vary by prompt.
 """
 
 
@@ -37,7 +37,7 @@ class JudgedBatch(NamedTuple):
 
 @dataclass(eq=False)
 class RewardFunction:
-    """A reward function for TRL. It returns scores of answer sets, and keeps reward vectors for the hook."""
+    """A reward function for TRL. Returns scores of answer sets, and keeps reward vectors for `VPOTrainer`."""
 
     function: RewardVectorFunc
     answers: int
@@ -125,7 +125,7 @@ def groups_of(
 def figures_of(
     groups: Sequence[JudgedGroup], found: Sequence[Floats], weights: Callable[[int], Floats]
 ) -> dict[str, float]:
-    """Return a batch's statistics: the number of invalid rollouts, and means over groups with a valid one."""
+    """Return a batch's statistics: number of invalid rollouts, and means over groups with valid rollouts."""
     judged = [(group, values) for group, values in zip(groups, found, strict=True) if group.valid_G.any()]
     figures = {"faults": float(sum((~group.valid_G).sum() for group in groups))}
     if not judged:

@@ -55,7 +55,7 @@ def plan_steps(
 def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
     """Return the steps of an imitation training, with targets drawn at random.
 
-    To balance lengths and sources, targets of one source and one third of the lengths form a class. A class
+    To balance lengths and sources, targets are classed by source and by length (short, medium, long). A class
     of n targets is drawn in proportion to the square root of n.
     """
     found = targets.found

@@ -26,7 +26,7 @@ class Skip(StrEnum):
     ONE_ANSWER = "one answer a rollout"
     NO_LOGPROBS = "no log-probabilities"
     SANDBOX_FAULT = "sandbox fault"
-    """Fewer than two rollouts were judged."""
+    """Sandbox faults left fewer than two judged rollouts."""
     STALE = "stale"
     NO_SPREAD = "no spread"
     """All rollouts have equal scores. Such groups still count in the statistics of a step."""

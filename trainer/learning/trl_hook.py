@@ -61,7 +61,7 @@ class HookedTrainer(GRPOTrainer):
             yield model
 
     def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
-        """Leave rollouts that are not `is_valid` out of the loss: mask their tokens and do not count them."""
+        """Exclude rollouts from the loss if `is_valid` is false: mask their tokens and do not count them."""
         mask = out["completion_mask"]
         kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
         out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept

@@ -92,7 +92,7 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Search each problem. Return for each 1.0 (solved, held-out rows too) or 0.0; and the tokens of all."""
+    """Search each problem. Return 1.0 (solved, held-out rows too) or 0.0 per problem, and the token total."""
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -144,8 +144,8 @@ def compare_with_earlier(
 ) -> dict[str, float]:
     """Probe the trained model and earlier versions, write the comparison to a file, and return its metrics.
 
-    If `problems` is None and probes fit the runs (see `uncompared`), generated problems are used. Without
-    problems, nothing is compared and no metrics are returned.
+    If `problems` is None, generated problems are used, or none if probes cannot be used (see `uncompared`).
+    With no problems, nothing is compared and no metrics are returned.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:

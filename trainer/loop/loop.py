@@ -1,7 +1,7 @@
 """The definition of a loop, which alternates searches and trainings of the model that the searches use.
 
-The id of a loop is a hash of its definition. The ids of its runs begin with this id, and each training lists
-its runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
+The id of a loop is a hash of its definition. The ids of its runs begin with this id, and a stored training
+lists its runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Loop:
     searched: tuple[Problem, ...]
     """The problems of every round; a problem with several searches per round occurs several times."""
     held_out: tuple[Problem, ...]
-    """Problems to measure training on; empty if a problem of the loop does not fit the built-in format."""
+    """Problems for measuring training; empty if a problem of the loop does not fit the built-in format."""
     search: Config
     """Configuration of every run, except its seed."""
     train: TrainConfig
@@ -78,8 +78,8 @@ def plan_loop(
 
     `split_suite` holds out problems of a suite, according to `entries` and `train.probe.problems`. Up to
     `limit` of the other problems are searched, each `searches` times per round. With one problem, generated
-    problems are held out. No problem is held out if one does not fit the built-in model's format, which
-    probes use. Raises `ConfigError` without problems, or if search and training settings are incompatible.
+    problems are held out. If any problem does not fit the built-in model's format, which probes use, no
+    problem is held out. Raises `ConfigError` without problems, or if search and training settings conflict.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

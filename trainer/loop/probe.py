@@ -45,7 +45,7 @@ KS = (1, 2, 3, 6, 12, 24, 48, 96)
 """The values of k for which results have statistics such as best@k."""
 
 _CHAINS_PER_PROMPT = 4
-"""Completions per prompt. With fewer, there are more prompts and so more row orders, but more prefills."""
+"""Completions per prompt. Fewer would give more prompts: more row orders, but also more prefills."""
 _BATCH_PROMPTS = 24
 _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 """Minimum training rows and number of held-out rows of a generated problem."""
@@ -81,7 +81,7 @@ class ProbeResult:
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return the statistic `figure` as an array `[P, len(ks)]`, for the P problems that have it."""
+        """Return the statistic `figure` as an array `[P, len(ks)]`, without the problems that lack it."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 
@@ -122,12 +122,12 @@ def probe(
     """Sample at least `k_max` answers to each problem from a policy, and return the answers' statistics.
 
     `policy` is a policy version or a model folder. Each completion has `answers` answers. `config` has the
-    sandbox settings, and names the store that programs must not read. `on_problem(done, total)` is called
+    sandbox settings and the store's URL, which programs must not read. `on_problem(done, total)` is called
     after each problem.
 
     Raises `PolicyError` if the folder cannot be loaded, `ProblemError` if a problem does not fit the built-in
-    format, `SandboxError` if no completion for a problem can be judged, `ConfigError` without problems or
-    answers.
+    format, `SandboxError` if no completion for a problem can be judged, and `ConfigError` if `problems` is
+    empty or a number of answers is below 1.
     """
     from evovpo.proposers.local import load_local_policy
 
@@ -155,7 +155,7 @@ def cpu_seconds() -> float:
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return root prompts (no parent program), as in a search, for `chains` completions of `answers` each."""
+    """Return root prompts (no parent) for `chains` completions in total, each with `answers` answers."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):

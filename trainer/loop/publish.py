@@ -26,7 +26,7 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion
 from trainer.learning.policy_models import TrainableModel, write_folder
 
 _TEXT_TOKENS, _PLACES = 160, 8
-"""Length of the fixed text (it fills a block of vLLM's prefix cache), and number of compared positions."""
+"""Length of the fixed text, and number of compared positions. The text fills a vLLM prefix-cache block."""
 
 
 def publish_policy(
@@ -38,9 +38,9 @@ def publish_policy(
 ) -> PolicyVersion:
     """Write a trained model as the next policy version, and store the version without serving it.
 
-    For a PEFT model, only the adapter is written, and the servers in `targets` load it; its base must be a
-    folder. `made` has the origin of the version; the number and the path are chosen here. If `made` is stored
-    already as the last version, for example after a crash, its publication is completed.
+    For a PEFT model, only the adapter is written, and the servers in `targets` load it. The base model must
+    be a folder. `made` has the origin of the version; the number and the path are chosen here. If `made` is
+    already stored as the last version, for example after a crash, its publication is completed.
 
     Raises `PublishError` and stores a `refused` event if the log-probabilities of the written folder or of a
     server differ from the model's, or if a server fails. A refused new folder is kept for inspection. If the
@@ -80,8 +80,8 @@ def serve_policy(
 ) -> PolicyVersion:
     """Load a stored version into every server in `targets`, serve it to searches, and return it.
 
-    Servers can load adapters only; full weights must be those that the server was started with. At the end,
-    all other adapters are unloaded, except that of the version served before, which may still have requests.
+    Servers can load adapters only. Full weights must be those that a server was started with. At the end, the
+    adapters of other versions are unloaded, but not of the version served before: requests may still use it.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
     `PublishError` and stores a `refused` event if the folder has changed since publication or a server fails.
@@ -106,7 +106,7 @@ def serve_policy(
 def roll_back(store: Store, number: int | None = None, targets: Sequence[VLLMServer] = ()) -> PolicyVersion:
     """Serve an older version again, by default the parent of the served version, and return it.
 
-    Raises as `serve_policy` does, and `PublishError` if no version is served or the served one has no parent.
+    Raises the errors of `serve_policy`, and `PublishError` if no version is served or there is no parent.
     """
     served = store.served()
     if served is None:
@@ -143,7 +143,7 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 
 
 def make_warm_up(model: Any) -> WarmUp:
-    """Return a fixed text, the likeliest tokens after its last positions, and their log-probabilities.
+    """Return a fixed text, the likeliest next tokens at the last positions, and their log-probabilities.
 
     The text is pseudo-random, because changed weights hardly show on text like the training data.
     """
@@ -155,7 +155,7 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return the log-probability of each of N tokens `next_ids` after one of a text's last N positions."""
+    """Return N log-probabilities: of token `next_ids[i]` after the i-th of the last N positions of a text."""
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
@@ -178,7 +178,7 @@ def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer])
     """Compare a version, loaded from its folder and into all servers, with `warm_up`; return the differences.
 
     Raises `PolicyError` if the folder is unusable or differs by more than `TOLERANCE`. If a server fails or
-    exceeds its own tolerance, unloads the version from all servers and raises `ServerError`.
+    differs by more than the server's tolerance, all servers unload the version and `ServerError` is raised.
     """
     difference = warm_up.difference(logprobs(load_model(version).model, *warm_up[:2]))
     if not difference <= TOLERANCE:

@@ -1,8 +1,8 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
 The id of a training is a hash of the configuration, the start version and the groups. After a kill, the same
-call continues from the last checkpoint and ends with the same weights (on one CPU thread). After the end, it
-returns the existing version. Only one process at a time trains into a policies folder.
+call continues from the last checkpoint and ends with the same weights (on one CPU thread). If the
+training has ended, the call returns its version. Only one process at a time trains into a policies folder.
 """
 
 import json
@@ -34,7 +34,7 @@ class RetrainResult(NamedTuple):
     """Number of the new version; None for a dry run."""
     objective: str
     groups_used: int
-    """Number of groups trained on; a group of several passes counts once."""
+    """Number of groups trained on; a group counts once, even if several passes train on it."""
     groups_skipped: int
     steps: int
     tokens: int
@@ -59,15 +59,15 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version (imitation: the start model) on these runs, and publish and serve the result.
+    """Train the served version on these runs and publish the result. Imitation trains the start model.
 
-    The new version is compared with earlier versions on `problems`, and is not served if it is clearly worse.
+    The new version is compared with earlier versions on `problems`, and is served unless it is clearly worse.
     By default, generated problems are used if the runs have the built-in format. `targets` are servers that
     must load the new version. Files go into `policies`, a folder for one trainer at a time.
 
     An error leaves the served version unchanged. Raises `TrainingError` if there is nothing to train on, the
     data do not fit the model, a file cannot be written, or another trainer is running. Raises `PolicyError`
-    if a policy folder is missing, and also `DivergedError`, `ConfigError` and `PublishError`.
+    if a policy folder is missing. Also raises `DivergedError`, `ConfigError` and `PublishError`.
     """
     began = time.monotonic()
     with only_trainer(policies):
@@ -120,7 +120,7 @@ def retrain(
 
 
 def preview(plan: TrainingPlan, seconds: float) -> RetrainResult:
-    """Return the result of a training as far as its plan shows it. `seconds` is the time spent so far."""
+    """Return the part of a training's result that `plan` determines. `seconds` is the time spent so far."""
     return RetrainResult(
         policy_version=None,
         objective=plan.training.objective,
@@ -144,7 +144,7 @@ def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
 
 
 def default_policies(store: Store) -> Path:
-    """Return the policies folder of a store: next to its file or, without one, in the current directory."""
+    """Return the policies folder: next to the file of `store`, or in the current directory without a file."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 

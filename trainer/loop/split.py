@@ -11,7 +11,7 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Maximum number of guard problems. A suite with fewer than 3 times as many left to search gives none."""
+"""Maximum number of guard problems. A suite gives some only if 3 times this maximum is left to search."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -24,11 +24,11 @@ class Parts(NamedTuple):
 
 
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
-    """Split a suite of two or more problems. `entries` give families, and mark problems to hold out.
+    """Split a suite of two or more problems. `entries` has their families, and marks problems to hold out.
 
     Families with a marked problem are not searched, and at most `asked` marked problems are held out. Of the
-    other families, `split_problems` holds out at most `asked` problems, and at most half. If problems are
-    marked, the guard gets generated problems; otherwise, it gets problems of the suite if many are left.
+    other families, `split_problems` holds out at most `asked` problems, and at most half of the problems. If
+    problems are marked, the guard gets generated problems, otherwise problems of the suite if many are left.
     Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
@@ -55,8 +55,8 @@ def split_problems(
     """Return the searched problems and at most `held_out` held-out problems, both in the given order.
 
     The choice depends on a hash of seed and id, so that adding a problem moves at most one other problem.
-    `families` maps problem ids to families. If there are several families, and not all have just one
-    problem, families of one problem are searched, and at most one problem of every other family is held out.
+    `families` maps problem ids to families. A family of one problem is searched, and at most one problem of a
+    larger family is held out. This rule is off if there is one family, or if all families have one problem.
     Raises `ConfigError` if nothing would be left to search.
     """
     if not 0 <= held_out < len(problems):

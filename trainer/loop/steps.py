@@ -116,7 +116,7 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return up to 16 rollouts of the plan as training rows; with `written_by`, only of that version."""
+    """Return up to 16 rollouts of the plan as training rows; only those of version `written_by`, if given."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)

@@ -49,7 +49,7 @@ class TrainingPlan(NamedTuple):
 
     @property
     def groups_used(self) -> int:
-        """Number of groups to train on; a group of several passes counts once."""
+        """Number of groups to train on; a group counts once, even if several passes train on it."""
         return sum(len(data.groups) for data in self.data)
 
     @property
@@ -161,7 +161,7 @@ def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> Training
 
 
 def start_version(folder: str | None) -> PolicyVersion:
-    """Return policy version 0, whose model is in `folder`, or is the built-in model if `folder` is None."""
+    """Return policy version 0 with the model in `folder`; None means the built-in model."""
     return PolicyVersion(0, None, str(resolved(folder or BUILT_IN_MODEL)))
 
 

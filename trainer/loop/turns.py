@@ -62,7 +62,7 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Start or continue all searches of a round that are not finished.
 
-        Up to `jobs` processes are used, but only this process if one is enough or the store is in memory. If
+        Up to `jobs` processes are used. A single search, or a store in memory, needs only this process. If
         runs fail in other processes, raises a `TrainingError` that names them.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
@@ -92,7 +92,7 @@ class Turns:
             )
 
     def train_round(self, number: int) -> None:
-        """Train on the runs of a round (for imitation, of all rounds so far), unless already done."""
+        """Train on the runs of a round; imitation uses all rounds so far. A finished training is skipped."""
         first = 1 if self.loop.train.imitate.share else number
         runs = [run for one in range(first, number + 1) for run in self.loop.run_ids(one)]
         ended = self.store.ended_trainings()

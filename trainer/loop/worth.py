@@ -28,7 +28,7 @@ ANSWERS = KS[-1]
 _PARTS = 4
 """Parts per process into which the problems of a measurement are split, for balance and for progress."""
 _FEW_TARGETS = 30
-"""With fewer imitation targets, the model only memorises them; a trial with a gain had 229 targets."""
+"""Fewer imitation targets than this are only memorised; a trial with a gain had 229 targets."""
 _MOSTLY = 0.8
 """Share of solved held-out problems above which little can be gained."""
 
@@ -45,7 +45,7 @@ class LoopResult(NamedTuple):
     """Statistics of the start model on held-out problems; None without held-out problems.
 
     `best_at_k` and `pass_at_k` have a value for each k. `solved_heldout` is the expected number of problems
-    solved with `answers` answers each; `solved_by_answers` also has this number for fewer answers.
+    solved with `answers` answers to each problem. `solved_by_answers` has this number for each k.
     `solved_in_searches` counts problems solved by searches with joins. Held-out rows must be right too.
     """
     after: Json
@@ -80,7 +80,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the cost `training`, the cost per problem of `ANSWERS` answers, and what they solved."""
+        """Return the cost `training`, and for `ANSWERS` answers to each problem the cost and solved share."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -201,7 +201,7 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return for each round the mean over its searches of the best mean reward that each search found."""
+    """Return for each round the best mean reward of a search, averaged over the searches of the round."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)

@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the first policy's statistics as JSON; for several, those of all, and differences to it."""
+    """Return the first policy's statistics as JSON. For several, add all, with differences to the first."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found

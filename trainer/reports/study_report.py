@@ -43,8 +43,8 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
-    In an arm, `solved_by_search` and `unlocked` (solved, but not by the first reference) are for the study's
-    first strategy, or None if models answered test tasks. `by_strategy` has both for all strategies.
+    An arm's `solved_by_search` and `unlocked` (solved, but not by the first reference) are of the study's
+    first strategy; without searches, both are None. `by_strategy` has these entries for every strategy.
     """
     study = results.study
     figures = {
@@ -135,7 +135,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the mean of each statistic without k; `hypervolume` is None if rows, being older, lack it."""
+    """Return the mean of each statistic without k. `hypervolume` is None without rows, or for older rows."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found

@@ -21,19 +21,19 @@ GROUP_SIZE = 8
 """G, completions per prompt, as VPO's authors choose for models of up to four billion parameters."""
 MOST_ROLLOUTS = 64
 COLLINEAR = 0.9
-"""Lowest mean correlation of components at which VPO is not worth it. In the paper, VPO beats GRPO at .86
+"""From this mean correlation of components on, VPO is not worth it. In the paper, VPO beats GRPO at .86
 (ToolRL, +.028 best@16), but not at .95 (UltraFeedback, -.004). A low correlation is no guarantee: at .05
 and .12, VPO gains as little as at .86."""
 SMALLEST_HEADROOM = 0.01
-"""A headroom (`Headroom`) below this is noise. Estimated with 100 weightings, the difference of two sets of
-three answers over four components has a standard deviation of about 0.008."""
+"""A headroom (`Headroom`) below this is noise. The difference between two sets (three answers, four
+components) has a standard deviation of about 0.008 if estimated with 100 weightings."""
 RARE = 0.02
 """VPO gains nothing if at most this share of answers has any reward. In an independent replication on mazes,
 where 2 % of routes succeeded, VPO was worse than a plain scalar reward (best@30 .155 against .210)."""
 FEWEST_SPREAD = 0.25
 """Minimum share of prompts whose chains have different scores; below it, most sampling is wasted."""
 FEW_ANSWERS = 30
-"""With fewer different answers, figures are rough: a correlation of 0 then has an error above ±.18."""
+"""Below this number of different answers, figures are rough: a correlation of 0 has an error above ±.18."""
 UNREADABLE = 0.5
 """If this share of answers has no program, the format should be trained first, because VPO itself does not
 reward readable answers (the authors use no format bonus)."""

@@ -12,11 +12,11 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """The rewards of evaluated groups, after the grouping of components in the problem."""
+    """The rewards of evaluated completions. The problem's grouping has turned objectives into components."""
 
     names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
-    """Names of the objectives whose mean is the component, for each component."""
+    """For each component, the names of the objectives whose mean is this component."""
     pools: tuple[tuple[Floats, ...], ...]
     """The rewards `[m, D]` of each chain without a sandbox failure, for each of P prompts. The rewards are 0
     for an answer that is unreadable or repeats an earlier answer of the chain."""
@@ -83,11 +83,11 @@ SET_SIZE = 3
 _WEIGHTINGS = 1024
 _SETS = 2000
 _EPSILON = 1e-6
-"""A smaller standard deviation of the scores of a prompt's chains counts as 0, as in the trainer."""
+"""Below this standard deviation, the scores of a prompt's chains count as equal, as in the trainer."""
 
 
 class Headroom(NamedTuple):
-    """How much VPO's reward of a set of answers, E_w max w·r, exceeds the best mean reward in the set."""
+    """VPO's reward of a set of answers (E_w max w·r), minus the best answer's mean over components."""
 
     single: float
     """Mean over chains. If chains have one answer, mean over random sets of `SET_SIZE` answers per prompt."""
@@ -104,7 +104,7 @@ def weightings(components: int) -> Floats:
 
 
 def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
-    """Return the mean over S sets of VPO's reward of the set, E_w max w·r, minus its best mean reward."""
+    """Return the mean `Headroom` of S sets: E_w max w·r, minus the best answer's mean over components."""
     return float(
         np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
     )

@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return variants, shortest first; each puts a part of one subexpression in the subexpression's place."""
+    """Return variants, shortest first. In each, one subexpression is replaced by one of its own parts."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -64,7 +64,7 @@ def shorter(expression: str) -> list[str]:
 
 
 def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
-    """Return the source of a function `entry(parameters)` that returns a canonical expression.
+    """Return the source of the function `entry(parameters)` that computes the canonical `expression`.
 
     Raises one of `UNREADABLE` for an expression that is nested too deeply.
     """
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return the canonical expression that a program returns; None unless it has the form of `to_source`."""
+    """Return a program's canonical expression; None if the program does not have the form of `to_source`."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:

@@ -1,7 +1,7 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-A prompt contains the number of answers, the examples as alignments, and maybe a parent program with outputs.
-A completion has up to four expressions separated by `⟦sep⟧`, then `⟦end⟧`; its text is its tokens joined.
+A prompt has the number of answers, the examples as alignments (`references.py`), and maybe a parent program.
+A completion has up to four expressions, separated by `⟦sep⟧`, and then `⟦end⟧`. No spaces separate tokens.
 """
 
 import re
@@ -36,7 +36,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the tokens of programs that have several characters, such as `.upper()`."""
+    """Return the tokens with several characters that occur in programs, such as `.upper()`."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -131,14 +131,14 @@ class ExpressionFormat:
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion with one answer per program; an answer is empty if its program does not fit."""
+        """Return a completion with one answer per program; empty if the program is not one expression."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return a rollout's first `answers` answers, each with its program if it is an expression."""
+        """Return the first `answers` answers of a rollout. Answers that are expressions have a program."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)

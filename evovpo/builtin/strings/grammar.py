@@ -1,6 +1,6 @@
 """The grammar of string expressions: trees of typed operations and their Python text.
 
-An expression is Python code over the arguments `x0`, `x1`, … with a string value. A tree is a nested tuple
+An expression is Python code that computes a string from arguments `x0`, `x1`, …. A tree is a nested tuple
 `(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. Types: `S` string, `L` list of
 strings, `I` integer, `B` boolean, `W` expression over the loop variable `w` of a comprehension.
 """
@@ -144,7 +144,7 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield variants of `tree`; each replaces one string or list operation by a part of it of the same type.
+    """Yield variants of `tree`. In each, one string or list operation is replaced by a part of the same type.
 
     Pretraining replaces each sampled program by the shortest variant with the same outputs.
     """

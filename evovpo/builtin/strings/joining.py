@@ -53,7 +53,7 @@ def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
-    """Return a condition as a function of a row. `eval` is safe, because `_tests` quotes all literals."""
+    """Return the condition `text` as a function of a row. `eval` is safe: conditions quote all literals."""
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
 

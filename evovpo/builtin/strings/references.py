@@ -30,7 +30,7 @@ def runs(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return a token with a run's kind and length (up to a maximum); other single characters stay."""
+    """Return a token of kind and length for a run of letters, digits or spaces; else the `plain` text."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -55,7 +55,7 @@ def plain(text: str) -> str:
 
 class _Way(NamedTuple):
     vote: str
-    """Reference and form as text. Of several ways, the one with the most frequent text is used."""
+    """Reference and form as text. Of a piece's references, the one that fits in most rows is used."""
     source: tuple[int, int]
     """Index of the argument, and index of the run in this argument."""
     order: int

@@ -41,7 +41,7 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws random trees (`grammar`) of programs and their parts; `Literals` says how rows are used."""
+    """Draws random trees (see `grammar.py`) of programs and of their parts; `Literals` draws the leaves."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)

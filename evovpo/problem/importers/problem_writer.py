@@ -15,7 +15,7 @@ from evovpo.problem.importers import score
 from evovpo.problem.importers.tasks import ImportedTask, SkippedTask
 
 MOST_COMPONENTS = 16
-"""Maximum reward components of a task. If there are more tests, each component is the mean of several."""
+"""Maximum number of reward components of a task. With more tests, a component averages several tests."""
 HELDOUT_EVERY, FEWEST_TO_HOLD_OUT = 4, 8
 """Every fourth test is held out in a by-example problem that has at least eight tests."""
 _WALL_SECONDS, _CPU_SECONDS = 10, 6
@@ -50,7 +50,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write a task as a problem folder: with a scorer if outputs are compared by words, else examples."""
+    """Write a task as a problem folder: with examples or, if outputs are compared by words, with a scorer."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
@@ -94,7 +94,7 @@ def folder_name(task: str) -> str:
 
 
 def dealt(count: int) -> list[list[int]]:
-    """Return a list of test indices for each of at most 16 components: `count` tests, dealt round-robin."""
+    """Deal `count` tests round-robin to at most 16 components; return the test indices of each component."""
     hands = min(count, MOST_COMPONENTS)
     return [list(range(hand, count, hands)) for hand in range(hands)]
 

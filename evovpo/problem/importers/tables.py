@@ -114,10 +114,10 @@ def _openpyxl(path: Path) -> ModuleType:
 def write_rows(
     file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
 ) -> None:
-    """Write `rows` to `file` in the format of `out`, or of `table` if `out` has no table suffix.
+    """Write `rows` to `file` in the format of path `out` or, if `out` has no table suffix, of path `table`.
 
-    `rows` are the rows of `table` with new values in the columns `changed`. If the format stays, so do a CSV
-    file's separator and an Excel sheet's other cells. No new value becomes a formula. Raises `ProblemError`.
+    `rows` are the rows of `table` with new values in the columns `changed`. If both formats are the same, the
+    CSV separator or the other Excel cells are kept. No new value becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -197,7 +197,7 @@ def is_table(name: str | Path) -> bool:
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task to compute column `output` (default: the last), and a text on which rows are used.
+    """Return (task, text). The task is to compute column `output` (default: the last); the text counts rows.
 
     Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0 and
     then sorted so that every form (`form_of`) comes early. The first rows are for training, the next rows are
@@ -262,9 +262,9 @@ def form_of(values: Iterable[Any]) -> str:
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the numbers of the rows with an empty `column` whose form (`form_of`) no example has, by form.
+    """Return {inputs: row numbers} for the rows with an empty `column` and a form that no example has.
 
-    Each key shows the inputs of the first row with that form; the value lists row numbers, from 1.
+    The inputs stand for a form (`form_of`): they are from the first row with this form. Rows count from 1.
     """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
@@ -295,7 +295,7 @@ def write_table(
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:
-    """Return for each parameter whether it is text in all training examples; False without examples."""
+    """Return {parameter: True if its value is text in all training examples}; False without examples."""
     return {
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)

@@ -15,7 +15,7 @@ from evovpo.errors import ProblemError
 from evovpo.types import Json
 
 LONGEST_TEST = 200_000
-"""Maximum characters of a test as JSON. Longer tests are left out: transfer takes longer than the run."""
+"""Maximum characters of a test as JSON; longer tests are left out."""
 _GZIP = b"\x1f\x8b"
 
 

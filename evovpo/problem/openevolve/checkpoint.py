@@ -12,7 +12,7 @@ from evovpo.prompts.program_text import suffix_of
 from evovpo.types import Message, Status
 
 _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
-"""Non-finite number, which OpenEvolve writes although it is no JSON -> text that replaces the number."""
+"""OpenEvolve's notation of a non-finite number, which is not JSON -> text that replaces the number."""
 
 
 _LAST_SECOND = 253402300799.0
@@ -100,7 +100,7 @@ class Checkpoint(NamedTuple):
     name: str
     """Name of the OpenEvolve project, inferred from the path."""
     programs: tuple[CheckpointProgram, ...]
-    """All programs, oldest first, but each after its parent."""
+    """All programs, each after its parent; otherwise in the order of iterations."""
     suffix: str
     faults: tuple[str, ...]
     """Skipped files, each with the reason."""

@@ -53,7 +53,7 @@ class OpenEvolveSettings(NamedTuple):
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return a list with one line, which counts the keys with each effect; empty if there are no keys."""
+        """Return one line: key counts by effect, and the command `evovpo check {name}`; [] without keys."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])

@@ -21,7 +21,7 @@ NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_
 
 
 def _elites(config: Any) -> int:
-    """Return the archive size of one island; in OpenEvolve, all islands share one archive."""
+    """Return the archive size per island: OpenEvolve's shared archive / number of islands, rounded up."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
 
@@ -34,7 +34,6 @@ def _ways(config: Any) -> dict[str, float]:
 
 
 def _their_prompts(config: Any) -> dict[str, object] | None:
-    """Return the changed values of section `prompt`; None if the section has no templates."""
     prompt = config.prompt
     if not prompt.template_dir and not (prompt.use_template_stochasticity and prompt.template_variations):
         return None

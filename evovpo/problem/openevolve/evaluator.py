@@ -19,7 +19,7 @@ from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Pr
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 """Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
-"""Texts for non-finite numbers. Feedback omits a metric with such a text: an error already reports it."""
+"""Texts for non-finite numbers. Feedback does not quote a metric with such a text."""
 _EVERY_STAGE = -1e308
 STOPPED = "stopped at stage"
 """Beginning of the feedback on a program whose score in a stage was below the stage's threshold."""
@@ -100,7 +100,7 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
     """Return the sandbox job that evaluates a program with the functions of the file `evaluator`.
 
     The job calls the stage functions if there are `thresholds`, else `evaluate`. Return None if `suffix` is
-    `/` and the program is no bundle of files. A file is named by program id: evaluators import by name.
+    `/` and the program is no bundle of files. A single file has the name `program_{id}{suffix}`.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -118,7 +118,7 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
     """Yield a started evaluator for `problem`. The evaluated programs cannot read the store's files.
 
-    Raises `ProblemError` without a folder, `ConfigError` for invalid permissions, and `SandboxError`.
+    Raises `ProblemError` without `problem.folder`, `ConfigError` for invalid permissions, and `SandboxError`.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")

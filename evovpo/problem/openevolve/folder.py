@@ -96,9 +96,9 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 
 
 def content_digest(project: Project) -> str:
-    """Return a hash of every file that the evaluator may read, regardless of the folder's path.
+    """Return a hash of a project's files, regardless of the folder's path.
 
-    Run outputs and documentation are left out, and so are settings, which are hashed with the problem.
+    Run outputs, documentation and settings are left out. The problem's version covers the settings.
     """
     settings = (own_settings(project.folder), project.metrics)
     files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))

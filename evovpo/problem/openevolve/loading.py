@@ -51,7 +51,7 @@ class LoadedProject(NamedTuple):
     config: Config
     settings: OpenEvolveSettings
     judged: tuple[Evaluation, ...] = ()
-    """Evaluation of the initial program with thresholds, for the run."""
+    """The initial program's evaluation with thresholds, for the run; empty if the problem is stored."""
 
 
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
@@ -77,8 +77,8 @@ def load_openevolve(
 
     The objectives are the metrics declared in `metrics.toml`, or in the file that `evaluator.metrics` names.
     Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from
-    one evaluation of the initial program. `frozen` lists stored problems, oldest first. The first with the
-    same files gives its bounds to the new problem: else noisy metrics would make a new problem each time.
+    one evaluation of the initial program, or from the first problem in `frozen` (stored problems, oldest
+    first) with the same files and objectives. Thus, noisy metrics do not make a new problem each time.
 
     Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
     and `InitialProgramError` if the initial program fails or has no numeric metric.
@@ -194,7 +194,7 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the version that marks evaluations made by OpenEvolve, so that no search reuses them."""
+    """Return a hash of `version`: the version of evaluations made by OpenEvolve, which no search reuses."""
     return content_id("imported", version)
 
 

@@ -70,7 +70,7 @@ def suggests_lower(name: str) -> bool:
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:
-    """Return a metric's description for prompts: which direction is better, and what some values earn."""
+    """Return a metric's description for prompts. Without `is_reward`, the description mentions no rewards."""
     if not is_reward:
         return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
@@ -119,9 +119,9 @@ def learn(
     """Return the metrics that form the reward vector; `metrics` are the values of the initial program.
 
     The result has the `declared` metrics that are numbers in `metrics` or have bounds. If no metric is
-    declared, `combined_score`, or the mean that replaces it, is the only metric. A metric without bounds is
-    soft: the initial program gets reward 1/2, and a value better by one span gets 3/4. The span is the
-    absolute value of the initial program's metric, but at least 0.001. For a value of 0, the span is 1.
+    declared, the score is the only metric (`combined_score`, which gets `left_out`). A metric without bounds
+    is soft: the initial program gets reward 1/2, and a value better by one span gets 3/4. For an initial
+    value of 0, the span is 1. For other values, the span is the absolute value, but at least 0.001.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -181,7 +181,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` text with each metric of the score as objective; directions are guessed."""
+    """Return a `metrics.toml` text that declares the `counted_metrics`; names suggest the directions."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -192,8 +192,8 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
     """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound is 25 % farther from the worse bound than the best value is. This bound crosses 0 only if
-    a value does: errors and times are never negative. Undeclared directions are guessed from the name.
+    better bound is 25 % farther from the worse bound than the best value is. The better bound is beyond 0
+    only if the best value is, because errors are never negative. Names decide undeclared directions.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",

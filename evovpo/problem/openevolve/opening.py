@@ -36,9 +36,9 @@ def open_project(
 
     Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
     The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is `none`, no YAML is read.
-    `frozen` returns stored problems for `load_openevolve`. A project needs a permission for each opening of
-    the sandbox in `metrics.toml` and, in a run, for each server and key in its own YAML. Raises
-    `NotAllowedError` for a permission not in `allow` or the settings, `ConfigError`, and errors of loading.
+    `frozen` returns the stored problems for `load_openevolve`. Permissions are in `allow` and the user's
+    settings. Each entry of `allow` in `metrics.toml` needs a permission; in a run, so do servers and keys in
+    the project's own YAML. Raises `NotAllowedError`, `ConfigError`, and errors of `load_openevolve`.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

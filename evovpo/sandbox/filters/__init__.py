@@ -2,7 +2,7 @@
 
 `server` restricts the fork-server and its children. `sealed` also forbids opening files. `child` is added in
 each child, and is short in order to load fast. `whole` restricts an evaluator that imports its candidate.
-`outside` forbids acting on other processes, and `metadata` skips changes of a file's owner, mode or times.
+`outside` forbids acting on other processes. `metadata` turns changes of owner, mode or times into no-ops.
 """
 
 import platform

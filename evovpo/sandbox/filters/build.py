@@ -49,7 +49,7 @@ add_key request_key userfaultfd open_by_handle_at name_to_handle_at move_pages m
 quotactl acct settimeofday clock_settime adjtimex iopl ioperm pidfd_getfd mount_setattr
 fsopen fsmount move_mount open_tree
 """)
-"""System calls that no honest program makes: they kill the process instead of failing."""
+"""System calls that no honest program makes. Such a call kills the process; other refused calls only fail."""
 
 ABSENT = _names("clone3 openat2 memfd_create io_uring_setup")
 """System calls that fail with ENOSYS, so that libraries fall back to older calls, which are checked."""
@@ -69,8 +69,8 @@ landlock_restrict_self
 filter cannot restrict paths. `landlock_restrict_self` only drops rights."""
 
 BY_PATH = _names("getxattr lgetxattr listxattr llistxattr")
-"""System calls that read attributes of any file, which Landlock does not control. They fail as on a file
-system without attributes; copying tools ignore this error. inotify, which reveals names, is refused too."""
+"""System calls that read attributes of any file, because Landlock does not control these calls. Each call
+fails as on a file system without attributes. Copying tools ignore this error."""
 
 METADATA = _names("""
 chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat
@@ -85,14 +85,15 @@ FCNTL_OWN_DESCRIPTOR = (0, 1, 2, 3, 1030)
 """The `fcntl` commands allowed: F_DUPFD, F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC. F_SETFL and locks are
 not allowed: they act on the open file, which the next candidate inherits."""
 FCNTL_EVALUATION = (4, 5, 6, 7, 36, 37, 38, 1031, 1032)
-"""More `fcntl` commands for an evaluation: F_SETFL, locks and pipe sizes, not F_SETOWN (sends signals)."""
+"""More `fcntl` commands for an evaluation: F_SETFL, locks and pipe sizes. F_SETOWN is refused."""
 SOCKET_KIND = 0xF
 """Mask of the bits in a socket's type that are its kind, without flags."""
 WORD = 0xFFFFFFFF
 PRCTL_SETUP = (1, 22)
 """The `prctl` operations PR_SET_PDEATHSIG, PR_SET_SECCOMP, which a child needs until its filter is loaded."""
 PRCTL_OWN = (15, 16, 3, 21, 23, 39)
-"""PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_CAPBSET_READ, PR_GET_NO_NEW_PRIVS."""
+"""The `prctl` operations PR_SET_NAME, PR_GET_NAME, PR_GET_DUMPABLE, PR_GET_SECCOMP, PR_CAPBSET_READ and
+PR_GET_NO_NEW_PRIVS, which a child may always use."""
 
 
 Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
@@ -100,7 +101,7 @@ Rule: TypeAlias = tuple[int, str | Sequence[str], *tuple[Any, ...]]
 
 ALLOW, KILL = seccomp.ALLOW, seccomp.KILL_PROCESS
 REFUSE, UNKNOWN, LACKING, PRETEND = map(seccomp.ERRNO, (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, 0))
-"""Actions that skip a system call, which returns EPERM, ENOSYS, EOPNOTSUPP or, for `PRETEND`, success."""
+"""Actions in place of a system call: return EPERM, ENOSYS or EOPNOTSUPP, or (`PRETEND`) success."""
 
 
 def equal(index: int, value: int) -> Any:
@@ -129,7 +130,7 @@ SEALED: list[Rule] = [
     (ALLOW, [*SERVER_ONLY, "kill", "tgkill", "pidfd_open"]),
     (KILL, "pidfd_send_signal"),
 ]
-"""Allow-list of a candidate or fork-server that may not open files."""
+"""Allow-list of a fork-server and its candidates that forbids opening files."""
 
 SERVER: list[Rule] = [
     *SEALED,
@@ -168,8 +169,7 @@ NETWORK: list[Rule] = [
     *((ALLOW, "socket", equal(0, family)) for family in (socket.AF_INET, socket.AF_INET6)),
     (ALLOW, ["connect", "bind", "listen", "accept", "accept4"]),
 ]
-"""Additional rules of an evaluation with network access. Unix sockets stay forbidden, because services of
-the machine listen on them."""
+"""Additional rules for network access. Unix sockets stay forbidden: the machine's services use them."""
 GPU: list[Rule] = [(ALLOW, ["ioctl"])]
 """Additional rules of an evaluation with GPU access: drivers are controlled by ioctl."""
 
@@ -183,7 +183,7 @@ OUTSIDE: list[Rule] = [
     (REFUSE, "open", masked(1, TRUNCATING, os.O_TRUNC)),
     (REFUSE, "openat", masked(2, TRUNCATING, os.O_TRUNC)),
 ]
-"""Rules that protect other processes from an evaluation; `WORD` is the process number of kill(-1)."""
+"""Rules that protect other processes from an evaluation. As a process number, `WORD` is -1: all processes."""
 
 FILTERS: dict[str, tuple[int, list[Rule]]] = {
     "server": (REFUSE, SERVER),

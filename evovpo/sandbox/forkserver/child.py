@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move each descriptor (a value) to the number in its key. Close all others except standard input."""
+    """Move descriptors, given as {new number: descriptor}. Close all other descriptors above 2."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -72,7 +72,7 @@ def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
 
 
 def limit_candidate(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Set soft limits of the fork-server, which its next children inherit; a later request can raise them."""
+    """Set soft limits of this fork-server for its next children. A later call can raise these limits."""
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),

@@ -1,7 +1,7 @@
 """The forked evaluation: locks itself down, writes the candidate's files, and runs the evaluator.
 
 The result is one JSON object, which the candidate can forge: `{"metrics": [[name, value], ...], "artifacts":
-[[name, text], ...], "done": true}`. If a stage did not reach its threshold, `"stopped": number` is added.
+[[name, text], ...], "done": true}`. If stage i did not reach its threshold, `"stopped": i` is added.
 After an exception, `"exc": type, "msg": text, "trace": text, "errno": number` replace `"done"`.
 """
 
@@ -160,7 +160,7 @@ def load_evaluator(path: str, program_folder: str) -> ModuleType:
 
 
 def seed_generators(state: Any) -> None:
-    """Set Python's random generator to `state`, if given; reseed numpy's unless the evaluator seeded it."""
+    """Set Python's random generator to `state`, if given. Reseed numpy if the evaluator has not seeded it."""
     if state is not None:
         random.setstate(state)
     numpy: Any = sys.modules.get("numpy.random")

@@ -10,7 +10,7 @@ _MOST_FILES = 10_000
 def folder_bytes(folder: str, enough: int) -> int:
     """Return the disk space in bytes of everything below `folder`; each entry counts as at least 4 kB.
 
-    Returns `enough + 1` for more bytes than `enough`, more than 10,000 files, or an unreadable folder.
+    Returns `enough + 1` if the sum exceeds `enough`, for more than 10,000 files, or for an unreadable folder.
     """
     total = files = 0
     left = [folder]

@@ -11,8 +11,8 @@ from typing import Any
 
 PLACEHOLDERS = (0x7EADBEE1, 0x7EADBEE2, 0x7EADBEE3, 0x7EADBEE4)
 PID_PLACEHOLDER, WATCHER_PLACEHOLDER, WATCHER_GROUP_PLACEHOLDER, SUPERVISOR_PLACEHOLDER = PLACEHOLDERS
-"""Placeholders in a compiled filter for process ids: the child that loads it, the watcher of an evaluation,
-the watcher's process group (negative, as for `kill`), and the supervisor."""
+"""Placeholders for process ids in a compiled filter: of the process that loads the filter, of the watcher,
+of the watcher's process group (negative, as for `kill`), and of the supervisor."""
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -44,7 +44,7 @@ _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 
 """(Landlock ABI, file system access rights that this ABI added)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
 _SCOPES = ((6, 0b11),)
-"""(Landlock ABI, bits that forbid connecting to abstract unix sockets and signalling processes outside)."""
+"""(Landlock ABI, bits that forbid signals and abstract unix sockets to less restricted processes)."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -88,7 +88,7 @@ def landlock_abi() -> int:
 
 
 def has_seccomp_filters() -> bool:
-    """True if the kernel supports seccomp filters (tested with an unreadable filter)."""
+    """True if the kernel supports seccomp filters: only then does the kernel try to read the filter at 0."""
     refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
     return refused and ctypes.get_errno() == errno.EFAULT  # it tried to read the filter
 
@@ -102,9 +102,9 @@ def file_rules(
 ) -> int:
     """Return the descriptor of a ruleset for `restrict` that allows reading below the paths of `rules`.
 
-    A rule is a pair (path, true if only names may be listed there). Missing paths are ignored. Files below
-    `writable` may be read and changed. `can_execute` allows starting all readable files. If the ABI
-    supports it, TCP (unless `has_network`) and signals to less restricted processes are refused.
+    A rule is a pair (path, is_listing_only). Missing paths are ignored. Files below `writable` may be read
+    and changed. `can_execute` allows starting all readable files. If the ABI supports this, TCP and signals
+    to less restricted processes are refused. `has_network` allows TCP.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -122,7 +122,7 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Irrevocably apply a ruleset of `file_rules` to this process, which can then trace no other process."""
+    """Irrevocably apply a ruleset of `file_rules`. This process can then trace only its own descendants."""
     # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
@@ -204,7 +204,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork without Python's fork hooks. A `waitpid(-1)`, which waits for any child, ignores the new child."""
+    """Fork without Python's fork hooks. The child is ignored by `waitpid(-1)`: use `wait_for_unwaited`."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

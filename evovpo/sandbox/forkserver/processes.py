@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return how many tasks (threads included) and bytes of anonymous and shared memory `processes` have."""
+    """Return the task count (with threads) of `processes`, and the bytes of anonymous and shared memory."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return the memory as `usage` does, but count shared pages once if ptrace rights allow it. Slower."""
+    """Return the memory in bytes. Slower than `usage`, but counts shared pages once (given ptrace rights)."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -15,7 +15,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return a JSON object, and what is invalid in it ("" if nothing). Raises ValueError, RecursionError."""
+    """Return a JSON object and its fault ("" if none). Raises ValueError, RecursionError for other text."""
     impurity = ""
 
     def constant(text: str) -> None:
@@ -66,9 +66,9 @@ _MOST_ITEMS = 1000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON types. A number of any library becomes a number, or a text if it is not finite.
+    """Return a value as JSON types, with numbers, arrays and collections of any library converted.
 
-    Other values, and very large or deep values, become the start of their repr.
+    Non-finite numbers become text. Values of other types, and very large or deep values, become a short repr.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -96,7 +96,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs from a dictionary or an object's `metrics`. Otherwise raises TypeError."""
+    """Return (name, value) pairs of a dictionary or an object's `metrics`. Raises TypeError for others."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(
@@ -130,7 +130,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return the score compared with stage thresholds: `combined_score`, else the mean of numbers, else 0."""
+    """Return the score for stage thresholds: `combined_score`, else the mean of all numbers, else 0."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]

@@ -24,7 +24,7 @@ WATCH_SECONDS = 0.02
 FOLDER_WATCH_SECONDS = 0.25
 """Interval between checks of the private folder's size, if the kernel does not limit it."""
 FLOOD_BYTES = 256 << 20
-"""A log longer than this ends the evaluation; a shorter log is truncated to the usual limit."""
+"""A larger log ends the evaluation. The stored log is always cut to `Limits.log_bytes`."""
 MEMORY_SHARE = 2
 """Memory limit of all processes of an evaluation together, as a multiple of the limit of one process."""
 END_SECONDS = 10.0
@@ -66,7 +66,7 @@ class _Watcher:
             self._start(is_warm=False)
 
     def _start(self, is_warm: bool) -> str:
-        """Start a zygote; return why it cannot import the evaluator for all evaluations, or an empty text."""
+        """Start a zygote. Return the reason that evaluations cannot share one import, or an empty text."""
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         watcher = os.getpid()
         self.zygote = kernel.fork_unwaited()

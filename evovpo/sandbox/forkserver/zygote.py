@@ -60,7 +60,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 
 
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
-    """Apply the restrictions that evaluations inherit; return the filters that each evaluation loads too."""
+    """Apply the restrictions that evaluations inherit. Return filters that evaluations must load again."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     child.limit_evaluation(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])

@@ -93,7 +93,7 @@ def run_attacks(
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
-    """Put secrets that attacks look for into memory: an answer in this process, data in another program."""
+    """Put secrets into memory for attacks to look for: an answer in this process, data in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
@@ -129,7 +129,7 @@ def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> W
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Yield the outcomes of attacks in both evaluator modes. A harmless program must still run after each."""
+    """Yield outcomes of `whole` and `proxy` attacks. A harmless program must still run after each attack."""
     with _evaluator_sandboxes(level) as modes:
         for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:

@@ -137,10 +137,10 @@ class Attack:
 
 
 def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
-    """Return the attacks in a text, which has a line `# name -> status or status` before each program.
+    """Return the attacks in a text: programs, each below a line `# name -> status or status`.
 
-    `$home` and other placeholders stand for fields of the target. A program may end in lines `? statement`.
-    Then `f` tries each statement and returns the successful statements.
+    `$home` and other placeholders stand for fields of the target. If a program ends in lines `? statement`,
+    its function `f` tries each statement and returns the successful statements.
     """
     text = Template(text).safe_substitute(asdict(target))
     _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)

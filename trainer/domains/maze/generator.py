@@ -11,8 +11,8 @@ Published in the paper:
 
 Left open in the paper, and chosen here:
 
-- Prim runs over the 25 cells with even row and column, so that corners and centre are open and the grid has
-  no outer wall (only this frame allows the smallest budget, 16 + 7). Extra openings are drawn one by one.
+- Prim runs over the 25 cells with even row and column. So corners and centre are open, and the grid has no
+  outer wall: otherwise, the smallest budget could not be 16 + 7. Extra openings are drawn one by one.
 - "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, corner included. Lava lies on plain floor, not on B.

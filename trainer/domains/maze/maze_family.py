@@ -8,9 +8,9 @@ once.
 A prompt has the number of routes, the budget, one token for each cell that is not plain floor, row by row,
 and `⟦go⟧`. The token of a cell has its content and position: `⟦#07⟧` is a wall in row 0, column 7. A
 completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`; token ids 0 to 3 are the marks of
-`evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so that the model knows its position. A
-target that is not a neighbour of the current cell makes the whole route unreadable, and a neighbouring wall
-is a blocked step. In the paper, a language model reads an ASCII map and writes directions (`words.py`).
+`evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so the model need not add up moves. A
+target that is not a neighbour of the current cell makes the whole route unreadable. A move into a wall
+stays in place. In the paper, a language model reads an ASCII map and writes directions (`words.py`).
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,6 @@ def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int
 
 
 def _shown(maze: Maze, parent: "Walk") -> list[int]:
-    """Return the tokens that show an earlier route: its cells and, if it earned a reward, the items on it."""
     is_worth = any(walk_rewards(maze, parent))
     met = sorted(cell for cell in set(parent.visited) if is_worth and maze.grid[cell] in _REWARDED)
     return [*route_ids(parent.visited[1:]), *(_FIRST_LISTED_ID[maze.grid[cell]] + cell for cell in met)]
@@ -162,8 +161,8 @@ def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
 class MazeFamily:
     """The maze tasks of the VPO paper.
 
-    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. For the best
-    two routes together, the expected best under uniform random weightings (E_w) is 0.75, and the union is 1.
+    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. The best two
+    routes reach 1 in one component each; their expected best under uniform random weightings (E_w) is 0.75.
     """
 
     model_folder: Path = MAZE_MODEL

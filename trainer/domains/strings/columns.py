@@ -352,7 +352,6 @@ def _template(rng: Random) -> Cell:
 
 
 def _mixed(rng: Random) -> Cell:
-    """Return a column that mixes two kinds of cells, as in columns filled in by hand."""
     first, second = column(rng, mixed=False), column(rng, mixed=False)
     share = rng.choice((0.3, 0.5, 0.5, 0.7))
     return lambda: first() if rng.random() < share else second()
@@ -385,6 +384,6 @@ _PLAIN = len(_FAMILIES) - 4
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:
-    """Return a random new column. With `mixed=False`, it does not build on other columns."""
+    """Return a random new column. With `mixed=False`, the new column does not build on other columns."""
     families = _FAMILIES if mixed else _FAMILIES[:_PLAIN]
     return rng.choices([family for _, family in families], [weight for weight, _ in families])[0](rng)

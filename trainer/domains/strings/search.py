@@ -1,7 +1,7 @@
 """Searches many string tasks at once with `evovpo.search` and a model.
 
-A search ends when a program is right on all training rows, or when the budget is spent. The task is solved
-if such a program was found and, shortened as at the end of a run, is also right on the held-out rows.
+A search ends when a program is right on all training rows, or when the budget is spent. A right program is
+shortened, as at the end of a run. The task is solved if the result is also right on the held-out rows.
 """
 
 from collections.abc import Sequence

@@ -55,7 +55,7 @@ class StringFamily:
         return found
 
     def prompt_ids(self, task: Problem, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the token ids of a prompt with all rows and, if given, the program `parent` with outputs."""
+        """Return the token ids of a prompt with all rows. A given `parent` is shown with its outputs."""
         shown = None if parent is None else self._known[task.version, parent]
         kind = PromptKind.ROOT if shown is None else PromptKind.MUTATE
         request = PromptRequest(answers, kind, shown, rows=tuple(range(len(task.train))))

@@ -36,7 +36,7 @@ class StringTask(NamedTuple):
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
-    """Return an expression's value for each row; None unless it is a string of at most 200 characters."""
+    """Return an expression's value for each row; None for an error, a non-string or over 200 characters."""
     function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
     outputs: list[str | None] = []
     for row in rows:
@@ -58,7 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True for short, mostly non-empty outputs that do not copy column 1; equal outputs rarely pass (2 %)."""
+    """True for short, mostly non-empty outputs that do not copy column 1. Of constant outputs, 2 % pass."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -138,7 +138,7 @@ def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...
 
 
 def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers: int) -> list[str]:
-    """Return up to `answers` different programs: the true program, mostly first, and variants of it."""
+    """Return up to `answers` different programs: the true program (usually first) and its variants."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]
     while len(others) < answers - 1:

@@ -63,7 +63,7 @@ def response(text: str, number: int, answers: int) -> str:
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer that counts as equal to answers with equal rewards, as VPO's release does."""
+    """Return an answer with its rewards as key: equal rewards count as a repeat, as in VPO's release."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 
@@ -107,7 +107,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text as in SQuAD: lower case, no punctuation or extra blanks; `articles` drops a, an, the."""
+    """Return a text as in SQuAD: lower case, no punctuation or extra blanks, no articles if `articles`."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

@@ -54,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """True if the normalised names are equal. If no word of `entity` is left (`The_The`), case is ignored."""
+    """True if the normalised names are equal. If `entity` becomes empty (`The_The`), only case is ignored."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

@@ -1,7 +1,7 @@
 """ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
 
 The rewards are VPO's (arXiv 2605.22817, as in its release `ryanboldi/vpo`). *format* is 1 if the answer has a
-`<think>` part, and calls tools exactly if the gold answer calls tools. *tool-name* is the F1 of the multisets
+`<think>` part, and tool calls if and only if the gold answer has some. *tool-name* is the F1 of the multisets
 of tool names. For *arg-key* and *arg-value*, calls are paired with gold calls by name, then by shared keys.
 *arg-key* is the mean F1 of the keys of a pair. *arg-value* is the mean agreement of the values of the gold
 keys. An unpaired call counts 0.
@@ -72,7 +72,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return a pair: is there a `<think>` part, and the tool calls. Raises `AnswerError` if unreadable."""
+    """Return whether a `<think>` part exists, and the tool calls. Raises `AnswerError` if unreadable."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
@@ -112,7 +112,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Return (found, gold) pairs: each gold call with the most similar call left; None if one is missing."""
+    """Return (found, gold) pairs: each gold call with the most similar call left. A missing call is None."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))

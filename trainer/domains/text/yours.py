@@ -1,7 +1,7 @@
 """A domain of your own: a Python file with `COMPONENTS` and `reward_vectors`, and a file of prompts.
 
-`reward_vectors(completions, **columns)` gets the texts of completions and, by name, every column of their
-rows, including `prompt`. For each completion it returns an array [m, D] in [0, 1], or None if judging failed.
+`reward_vectors(completions, **columns)` gets N completions as texts, and each column of the file of prompts
+(also `prompt`) as N values. It returns N arrays [m, D] in [0, 1], with None where judging failed.
 Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
 """
 
