@@ -90,7 +90,7 @@ class SamplingConfig(Section):
     """Sampling of completions."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; all runs of one training need the same temperature."""
+    """Sampling temperature; runs that are trained on together need the same one."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
