@@ -1,7 +1,7 @@
 """Evolutionary program search whose proposer learns from the search.
 
-`evolve` makes a whole run. `Search` is an ask-and-tell interface for your own loop. `list_runs` and
-`read_run` read a store. A module is imported when one of its names is first used.
+`evolve` makes a whole run, `resume` continues one. `Search` is an ask-and-tell interface for your own loop.
+`list_runs` and `read_run` read a store. A module is imported when one of its names is first used.
 """
 
 from importlib import import_module
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evovpo.api.ask_tell import Search
-    from evovpo.api.evolve import Best, EvolveResult, evolve
+    from evovpo.api.evolve import Best, EvolveResult, evolve, resume
     from evovpo.api.problems import Failed
     from evovpo.api.stored_runs import ProgramRecord, StoredRun, list_runs, read_run
     from evovpo.errors import EvovpoError
@@ -25,10 +25,11 @@ __all__ = [
     "evolve",
     "list_runs",
     "read_run",
+    "resume",
 ]
 _HOMES = {
     "evovpo.api.ask_tell": ("Search",),
-    "evovpo.api.evolve": ("Best", "EvolveResult", "evolve"),
+    "evovpo.api.evolve": ("Best", "EvolveResult", "evolve", "resume"),
     "evovpo.api.problems": ("Failed",),
     "evovpo.api.stored_runs": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
     "evovpo.errors": ("EvovpoError",),

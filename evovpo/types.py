@@ -407,7 +407,6 @@ class Call:
     run_id: str
     prompt_id: str
     attempt: int
-    """Number of the attempt, from 1."""
     model: str
     outcome: CallOutcome
     reason: str
@@ -549,7 +548,6 @@ class Training:
     config_json: str
     """The trainer's resolved configuration."""
     start_version: int
-    """Number of the policy version that training started from."""
     runs: tuple[str, ...]
     """Ids of the runs that provided the groups, in order."""
     after: tuple[str | None, ...]
@@ -570,7 +568,6 @@ class TrainingStep:
 
     training_id: str
     step: int
-    """Number of the step, from 0."""
     set_score: float
     """Weighted reward of a completion's best answer, as a mean over random weightings, in [0, 1]."""
     pool_score: float

@@ -22,16 +22,20 @@ from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
 from evovpo.reports.run_report import nothing_judged
 from evovpo.runs.choices import check_proposer
+from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest, open_request
+from evovpo.runs.start_resume import resume as resume_run
 from evovpo.runs.start_resume import start
-from evovpo.runs.stored import stored_run
+from evovpo.runs.stored import Outcome, find_run, stored_run
 from evovpo.sandbox import Sandbox
 from evovpo.store import Store
-from evovpo.types import Json, Prompt, Rollout, Sampling, Status
+from evovpo.types import Json, Prompt, Rollout, Run, Sampling, Status
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
 """A function (messages, n) -> n texts, sync or async. A message has `role` and `content`, as in chat APIs."""
 _T = TypeVar("_T")
+OnStart = Callable[[Run], None]
+OnTell = Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,6 @@ def evolve(
     changes = {**given, **(settings or {})}
 
     file = None if config is None else Path(config)
-    console = Console(stderr=True)
-    is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
 
     def run() -> EvolveResult:
         if problem is not None:
@@ -166,58 +168,107 @@ def evolve(
             request = RunRequest(scored, loaded, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
-        with Store.open(request.config.store.url) as opened:
-            own_proposer = None if proposer is None else FunctionProposer(proposer)
-            if is_shown:
-                with LiveProgress(console, opened.call_totals) as live:
-                    outcome = start(request, opened, own_proposer, live.started, live.told)
-            else:
-                outcome = start(request, opened, own_proposer)
-            view = stored_run(opened, outcome.run)
-            if reason := nothing_judged(outcome, view.summary):
-                warnings.warn(reason, stacklevel=2)
-            scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
-            means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
-            judged = opened.known_evaluation(request.problem.version, outcome.program_id)
-            names = [objective.name for objective in request.problem.objectives]
-            rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
-            by_name = dict(zip(names, rewards, strict=True))
-            return EvolveResult(
-                id=outcome.run,
-                solved_train=outcome.solved_train,
-                solved_heldout=outcome.solved_heldout,
-                best=Best(
-                    id=outcome.program_id,
-                    source=outcome.program,
-                    rewards=by_name,
-                    mean_reward=outcome.program_mean_reward,
-                    metrics=dict(outcome.best_metrics),
-                    entry=request.problem.entry,
-                ),
-                evaluations=outcome.evaluations,
-                store=opened.name,
-                stopped=outcome.stopped or reason,
-                score_name=outcome.score_name or "mean reward",
-                curve=tuple(scores if outcome.score_name else means),
-            )
 
-    try:
-        return outside_loop(run)
-    except EvovpoError as error:
-        raise error.with_traceback(None) from None  # the message is enough: a traceback would hide it
+        def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
+            return start(request, opened, _own(proposer), on_start, on_tell)
+
+        return _watched(request.config.store.url, search, progress)
+
+    return outside_loop(run)
+
+
+def resume(
+    run: str = "latest",
+    *,
+    proposer: Proposing | None = None,
+    evaluations: int | None = None,
+    store: str | Path = "sqlite:///evovpo.db",
+    settings: Mapping[str, object] | None = None,
+    progress: bool | None = None,
+) -> EvolveResult:
+    """Resume a stopped run after its last stored reply, and return the result of the run.
+
+    `run` is the run's id or its first characters, its problem, or `latest`. A run with an own `proposer`
+    needs one again; `evaluations` is a new total budget. All other arguments are as for `evolve`. Raises
+    `ConfigError`, and `ProblemError` for a changed problem or one with a `score` function.
+    """
+    changes = {**(settings or {}), **({} if evaluations is None else {"search.evaluations": evaluations})}
+
+    def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
+        return resume_run(
+            find_run(opened, run), opened, _own(proposer), on_start, on_tell, changes=changes or None
+        )
+
+    url = Config.load(None, {"store.url": store}).store.url
+    return outside_loop(lambda: _watched(url, search, progress))
+
+
+def _own(proposer: Proposing | None) -> "FunctionProposer | None":
+    return None if proposer is None else FunctionProposer(proposer)
+
+
+def _watched(
+    url: str, search: Callable[[Store, OnStart, OnTell], Outcome], progress: bool | None
+) -> EvolveResult:
+    """Run `search` with the store at `url`, show its progress, and return the result."""
+    console = Console(stderr=True)
+    is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
+    with Store.open(url) as opened:
+        if is_shown:
+            with LiveProgress(console, opened.call_totals) as live:
+                outcome = search(opened, live.started, live.told)
+        else:
+            outcome = search(opened, lambda run: None, lambda told: None)
+        view = stored_run(opened, outcome.run)
+        problem, found = view.problem, view.summary.by_status
+        judged = opened.known_evaluation(problem.version, outcome.program_id)
+        name = opened.name
+    scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
+    means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
+    names = [objective.name for objective in problem.objectives]
+    rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
+    reason = nothing_judged(outcome, view.summary)
+    if found and Status.OK not in found:
+        reason = reason or f"every program failed, most often with {max(found, key=found.__getitem__)}"
+    if reason:
+        warnings.warn(reason, stacklevel=3)
+    return EvolveResult(
+        id=outcome.run,
+        solved_train=outcome.solved_train,
+        solved_heldout=outcome.solved_heldout,
+        best=Best(
+            id=outcome.program_id,
+            source=outcome.program,
+            rewards=dict(zip(names, rewards, strict=True)),
+            mean_reward=outcome.program_mean_reward,
+            metrics=dict(outcome.best_metrics),
+            entry=problem.entry,
+        ),
+        evaluations=outcome.evaluations,
+        store=name,
+        stopped=outcome.stopped or reason,
+        score_name=outcome.score_name or "mean reward",
+        curve=tuple(scores if outcome.score_name else means),
+    )
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return the result of `function`, called in a new thread if an event loop runs here (a notebook)."""
+    """Return `function()`, called in another thread if an event loop is running in this one.
+
+    An `EvovpoError` loses its traceback, because its message is enough.
+    """
     try:
         asyncio.get_running_loop()
         is_inside = True
     except RuntimeError:
         is_inside = False
-    if not is_inside:
-        return function()
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+    try:
+        if not is_inside:
+            return function()
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(function).result()
+    except EvovpoError as error:
+        raise error.with_traceback(None) from None
 
 
 @dataclass(frozen=True)

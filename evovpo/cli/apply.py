@@ -1,7 +1,7 @@
 """The command `evovpo apply`: runs the best program of a run on a table."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, flag, option
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, writing
-from evovpo.errors import ProblemError
+from evovpo.errors import ProblemError, nearest_hint
 
 app = typer.Typer()
 _FORMS_SHOWN = 5
@@ -25,6 +25,15 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
         say(f"\n{count} without {column!r}, like no example ({kinds}); fill one of each:")
     for inputs, rows in sorted(forms.items(), key=lambda form: -len(form[1]))[:_FORMS_SHOWN]:
         say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
+
+
+def _cells_to_change(
+    rows: Sequence[Mapping[str, Any]], column: str, mark: str | None
+) -> dict[str, Collection[int]]:
+    if column not in rows[0]:
+        say(f"note: {column!r} is a new column ({nearest_hint(column, rows[0])})", stderr=True)
+    empty = {number for number, row in enumerate(rows, start=1) if row.get(column) in (None, "")}
+    return {column: empty, **({} if mark is None else {mark: range(1, len(rows) + 1)})}
 
 
 @app.command("apply", rich_help_panel="Runs")
@@ -42,8 +51,7 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool,
-        flag("--anyway", "Also use a program that fails training rows, and mark the rows to trust."),
+        bool, flag("--anyway", "Also use a program that fails training rows, and mark the rows to trust.")
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
@@ -95,6 +103,7 @@ def apply(
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
     mark, doubtful = f"{column} trusted", 0
+    changed = _cells_to_change(rows, column, None if outcome.solved else mark)
     failed: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
@@ -117,7 +126,7 @@ def apply(
                 failed.append({"row": number, "error": reason})
             elif before not in (None, "", value) and cell_value(before) != value:
                 different.append({"row": number, "given": before, "found": value})
-        write_rows(file, out, table, rows, [column] if outcome.solved else [column, mark])
+        write_rows(file, out, table, rows, changed)
     if as_json:
         counts = {"rows": len(rows), "failed": len(failed), "different": len(different), "doubtful": doubtful}
         lists = {"failures": failed, "differences": different, "new_forms": forms}

@@ -62,7 +62,9 @@ def evolve(
             min=1,
         ),
     ] = None,
-    seed: Annotated[int | None, option("S", "Random seed.", default="0", min=0)] = None,
+    seed: Annotated[
+        int | None, option("S", "Random seed; exact repetition needs search.in_flight=1.", default="0", min=0)
+    ] = None,
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,
     overrides: options.Overrides = None,
@@ -72,15 +74,14 @@ def evolve(
             help="[bold]local[/bold]: a model in this process, by default the built-in one; "
             "[bold]openai[/bold]: any model behind a server; [bold]random[/bold]: random programs in the "
             "built-in model's language, a baseline.  "
-            "[dim]\\[default: local; openai with --base-url][/dim]",
+            "[dim]\\[default: local; openai with --base-url][/dim]"
         ),
     ] = None,
     model: options.ModelName = None,
     secondary_model: Annotated[str | None, typer.Option(hidden=True)] = None,
     base_url: options.BaseUrl = None,
     target: Annotated[
-        float | None,
-        option("SCORE", "Stop at this mean reward, or combined_score.", "--target-score", "-t"),
+        float | None, option("SCORE", "Stop at this mean reward, or combined_score.", "--target-score", "-t")
     ] = None,
     output_dir: options.OutputDir = None,
     allow: options.Allow = None,
@@ -131,8 +132,7 @@ def evolve(
     changes = settings(overrides, given)
     request = granting(
         lambda words: shown_opening(
-            problem_name,
-            lambda: open_request(problem_name, config_file, changes, words, output, columns),
+            problem_name, lambda: open_request(problem_name, config_file, changes, words, output, columns)
         ),
         allow,
     )
@@ -152,7 +152,7 @@ def evolve(
                 request = replace(request, config=request.config.changed(run=run))
             request, note = with_origin(request, store)
             say(f"note: {note}", stderr=True)
-        outcome = _with_live_view(store, waiting, partial(start, request, store))
+        outcome = _with_live_view(store, waiting, partial(start, request, store), output_dir)
         table = Path(problem_name) if is_table(problem_name) else None
         _finish(store, as_json, outcome, table, output, output_dir)
 
@@ -166,6 +166,7 @@ def resume(
     ] = None,
     overrides: options.Overrides = None,
     allow: options.Allow = None,
+    output_dir: options.OutputDir = None,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -193,11 +194,13 @@ def resume(
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading_message(config)
         work = partial(take_up, run_id, store, changes=changes)
-        outcome = granting(lambda words: _with_live_view(store, waiting, partial(work, allow=words)), allow)
+        outcome = granting(
+            lambda words: _with_live_view(store, waiting, partial(work, allow=words), output_dir), allow
+        )
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
-        _finish(store, as_json, outcome)
+        _finish(store, as_json, outcome, output_dir=output_dir)
 
 
 def _two_models_advice(first: str, second: str) -> str:
@@ -296,7 +299,9 @@ def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
-def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) -> Outcome:
+def _with_live_view(
+    store: Store, waiting: str, work: Callable[..., Outcome], output_dir: Path | None
+) -> Outcome:
     from evovpo.reports.live import LiveProgress
 
     live = LiveProgress(console(stderr=True), store.call_totals)
@@ -305,7 +310,7 @@ def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) ->
             live.waiting(waiting)
             return work(on_start=live.started, on_tell=live.told)
     except KeyboardInterrupt:
-        stopped(live, store)
+        stopped(live, store, output_dir)
     except EvovpoError as error:
         if live.run is not None:
             hint = f"evovpo resume {live.run.id}{store_option(store)}"
@@ -315,15 +320,16 @@ def _with_live_view(store: Store, waiting: str, work: Callable[..., Outcome]) ->
         raise
 
 
-def stopped(live: LiveProgress, store: Store) -> NoReturn:
+def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) -> NoReturn:
     """Print that a run was stopped and how to resume it; then exit with the code for Ctrl-C."""
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
     proposed = store.run_summary(live.run.id).proposed
+    files = f" -o {shlex.quote(str(output_dir))}" if output_dir else ""
     leave(
         Exit.STOPPED,
         f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored.",
-        f"To continue:  evovpo resume {live.run.id}{store_option(store)}",
+        f"To continue:  evovpo resume {live.run.id}{store_option(store)}{files}",
     )
 
 

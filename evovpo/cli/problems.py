@@ -177,7 +177,7 @@ def check(
     program = {"evaluator.initial_program": initial_program}
     changes = settings(overrides, {"store.url": store_url, **server, **program})
     if prompts:
-        _show_prompts(open_request(path, config_file, changes, output=output, columns=columns))
+        _show_prompts(open_request(path, config_file, changes, allow or (), output, columns, is_run=False))
         return
     try:
         named = granting(

@@ -23,7 +23,6 @@ from evovpo.store.database import parse_url
 from evovpo.types import Problem, Run
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
-"""Defaults of batches. One open prompt at a time makes a run repeatable; cells run in parallel anyway."""
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:

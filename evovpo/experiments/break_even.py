@@ -41,7 +41,6 @@ class BreakEven(NamedTuple):
     reference: str
     strategy: str
     unit: str
-    """One of `UNITS`."""
     problems: float | None
     low: float | None
     high: float | None

@@ -17,7 +17,6 @@ from evovpo.experiments.pool import FailedTask, Message, PoolTask, TaskDone
 from evovpo.store.database import parse_url
 
 _BEGUN = 10
-"""Maximum attempts of a task whose process or machine is lost."""
 
 
 @contextlib.contextmanager

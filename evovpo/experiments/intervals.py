@@ -15,7 +15,6 @@ import numpy.typing as npt
 from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interval, sign_flip_p
 
 _CLEAR = 0.05
-"""Significance level: a difference with a p-value below this is significant."""
 CURVE_DRAWS = 2000
 """Number of resamples for points of curves and for `UnlockedProblems`."""
 

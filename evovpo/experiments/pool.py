@@ -24,14 +24,12 @@ TELL_SECONDS = 0.25
 STOP_SECONDS = 20.0
 """Seconds that processes have to store their progress before they are killed."""
 _BEGUN = 3
-"""Maximum attempts of a task whose process is killed."""
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # processes share the cores
     # Returning large blocks to the system after every matrix product costs a fifth of the time.
     "MALLOC_MMAP_THRESHOLD_": str(1 << 33),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 33),
 }
-"""Environment variables of the processes, unless the user has set them."""
 
 
 class PoolTask(Protocol):

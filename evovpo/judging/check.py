@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evovpo.config import Config
 from evovpo.judging.evaluator import open_evaluator
-from evovpo.problem.examples import ExampleRow, twins
+from evovpo.problem.examples import repeated_rows
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import is_project
@@ -71,20 +71,14 @@ def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckR
 
 def _doubts(problem: Problem, seeds: Sequence[SeedReport]) -> Iterator[str]:
     if problem.is_by_example:
-        train = [ExampleRow(f"train[{index}]", row) for index, row in enumerate(problem.train)]
-        heldout = [ExampleRow(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]
-        if len(train) < _FEW_ROWS:
+        if len(problem.train) < _FEW_ROWS:
             yield (
-                f"examples.json: {len(train)} training rows; a program can memorise so few, give at least"
-                f" {_FEW_ROWS}"
+                f"examples.json: {len(problem.train)} training rows; a program can memorise so few, give at "
+                f"least {_FEW_ROWS}"
             )
-        if not heldout:
+        if not problem.heldout:
             yield "examples.json: no held-out rows; a memorised answer then looks like a solved problem"
-        for first, second in twins(train, heldout):
-            if first.where.startswith("train") and second.where.startswith("heldout"):
-                yield f"examples.json: {second.where} repeats {first.where}; a held-out row must be a new one"
-            else:
-                yield f"examples.json: {second.where} repeats {first.where}; remove one"
+        yield from repeated_rows(problem)
     count = len(problem.objectives)
     components = len(problem.groups) or count
     if components > _MANY_OBJECTIVES:

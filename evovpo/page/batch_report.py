@@ -37,12 +37,10 @@ from evovpo.store import Store
 from evovpo.types import Json
 
 _VECTORS_SHOWN = 24
-"""Maximum rows of a heat map."""
 _POINTS = 60
-"""Maximum points of a curve, not counting the first."""
 _REACHED = {name: named(name) for name in ("best_mean_reward", "expected_best", "hypervolume")}
 _OF_A_CELL = (
-    *("status", "solved", "solved_after", "best_mean_reward", "proposed", "executed", "tokens"),
+    *("status", "solved", "solved_after", "best_mean_reward", "best_score", "proposed", "executed", "tokens"),
     *("sampling_seconds", "evaluation_seconds"),
 )
 _ARMS = (

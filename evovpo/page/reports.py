@@ -9,7 +9,6 @@ from evovpo.page.read_api import Record
 from evovpo.reports.pictures import MOST_BANDS, KCurve
 
 _REST = 50
-"""Pause between updates of a report, as a multiple of the time that an update takes."""
 
 
 class LiveReport:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.problem.faults import EXAMPLES, TOML, Faults, read_file, shown
-from evovpo.types import Example, Json
+from evovpo.types import Example, Json, Problem
 
 _DEEPEST_VALUE = 50
 
@@ -112,6 +112,16 @@ def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)
         if other is not row:
             yield other, row
+
+
+def repeated_rows(problem: Problem) -> Iterator[str]:
+    """Yield a warning for each training or held-out row that has the inputs of an earlier row."""
+    train = [ExampleRow(f"train[{index}]", row) for index, row in enumerate(problem.train)]
+    heldout = [ExampleRow(f"heldout[{index}]", row) for index, row in enumerate(problem.heldout)]
+    for first, second in twins(train, heldout):
+        is_leak = first.where.startswith("train") and second.where.startswith("heldout")
+        what = "a held-out row must be a new one" if is_leak else "remove one"
+        yield f"examples.json: {second.where} repeats {first.where}; {what}"
 
 
 def same_value(output: Json, expected: Json) -> bool:

@@ -15,7 +15,6 @@ from evovpo.prompts.replies import Block, blocks
 from evovpo.types import Problem, Program
 
 _ALONE = ""
-"""Path that stands for the only file of a single-file program."""
 _CUT = "the token limit cut the reply off within its code block"
 
 

@@ -18,9 +18,7 @@ from evovpo.prompts.templates import Templates, load_templates
 from evovpo.types import Message, ParentRole, Problem, Program, PromptKind, Rollout
 
 _ATTEMPT_CHARACTERS = 600
-"""Maximum length, in characters, to which a prompt cuts an earlier failed answer."""
 _PROGRAM_CHARACTERS = 40_000
-"""Maximum length of a program in an answer, which limits the size of later prompts."""
 
 
 class _InstructFormat:

@@ -28,7 +28,6 @@ PLAIN_SOFTMAX: dict[str, float] = {
 """Sampling fields of every request: vLLM would take missing ones from generation_config.json."""
 
 _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"})
-"""Fields that OpenAI's own API lacks; if a server refuses one of them, all are left out."""
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}

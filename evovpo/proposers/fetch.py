@@ -14,7 +14,6 @@ from evovpo.errors import ConfigError, ServerError, nearest_hint
 _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
-"""Maximum size of an answer."""
 _SECRET_LENGTH = 8
 """Minimum length of a secret key. Shorter keys are placeholders, which may occur in ordinary text."""
 KEY_VARIABLE = "OPENAI_API_KEY"

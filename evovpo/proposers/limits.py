@@ -14,7 +14,6 @@ from evovpo.types import Prompt
 _REFUSED_AT_FIRST, _REFUSED_IN_A_ROW = 3, 20
 """Numbers of consecutive refused prompts that end a run: before the server's first answer, and later."""
 _OTHER_FILES = 256
-"""Number of open files and pipes that a run needs in addition to its connections."""
 
 
 def make_room(connections: int) -> None:
@@ -35,7 +34,6 @@ class Spending(NamedTuple):
     """Tokens and money spent on requests so far."""
 
     tokens: int = 0
-    """Prompt and completion tokens."""
     money: float = 0.0
 
 

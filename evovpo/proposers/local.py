@@ -6,6 +6,7 @@ GPUs are not supported; use vLLM instead.
 """
 
 import asyncio
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +41,8 @@ from evovpo.proposers.sampler import (
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json")
 _WEIGHT_FILES = ("model.safetensors", "model.safetensors.index.json")
+_ONE_LOADING = threading.Lock()
+"""Lock for transformers, which cannot load two models at once in one process."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedM
     for name in config.architectures or () if is_sampled_here else ():
         check_supported(name, config)
     own |= {"dtype": torch.float32, "use_safetensors": True, "output_loading_info": True}  # and no pickle
-    with _damage_named(folder), no_progress_bar():
+    with _ONE_LOADING, _damage_named(folder), no_progress_bar():
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         model, info = loader.from_pretrained(folder, **own)
     if missing := sorted(info["missing_keys"]):

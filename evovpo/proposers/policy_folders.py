@@ -26,7 +26,6 @@ class WarmUp(NamedTuple):
     """Reference log-probabilities of a policy at the last N positions of a fixed text of T tokens."""
 
     text_ids: tuple[int, ...]
-    """Token ids of the text (T)."""
     next_ids: tuple[int, ...]
     """The policy's likeliest token after each of the last N positions of the text (N)."""
     logprobs: tuple[float, ...]

@@ -20,7 +20,6 @@ from evovpo.types import PolicyVersion
 TOLERANCE = 1e-4
 """Maximum difference in nats between two float32 computations of the same log-probability."""
 _TOP = 20
-"""Number of likeliest tokens requested at each position: the maximum that vLLM allows by default."""
 
 
 @dataclass(eq=False)

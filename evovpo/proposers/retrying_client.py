@@ -40,11 +40,9 @@ _log = logging.getLogger(__name__)
 _LONGEST_WAIT_SECONDS = 60.0
 _LONGEST_RETRY_AFTER_SECONDS = 600.0
 _PASSING = ("timeout", "connection", "http")
-"""First words of failure reasons that may be temporary; other reasons are faulty answers."""
 _RETRY = (408, 409, 425, 429)
 _REQUESTS_PER_CLIENT = 500
 _TOP = 5
-"""Number of likeliest tokens compared to check that log-probabilities follow the temperature."""
 
 
 class _SentRequest(NamedTuple):
@@ -87,7 +85,6 @@ class Client:
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
-        """Temperatures that the server is known to apply to log-probabilities; 1 needs no check."""
         # An openai client searches all its connections at every request, and has at most 1,000 connections.
         key, count = self._key or "none", math.ceil(self.settings.concurrency / _REQUESTS_PER_CLIENT)
         self._clients = deque(

@@ -33,7 +33,6 @@ from evovpo.types import Sampling
 ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
 
 _STATIC_ROTARY = ("default", "linear", "llama3")
-"""Kinds of rotary embedding whose angles do not depend on the text length."""
 
 _KEEP_SHARE = 0.8
 """Finished rows are removed when at most this share of the batch still runs. Removal copies the caches, so

@@ -13,7 +13,6 @@ from evovpo.types import ParseStatus, Status
 
 _MOST = 3
 _MANY = 1 / 3
-"""Failed requests, answers or programs are mentioned if their share is above this."""
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"

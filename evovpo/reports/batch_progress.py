@@ -68,10 +68,11 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read request totals of the active runs, at most every 5 seconds; called while the batch waits."""
+        """Read the request totals of the runs, at most every 5 seconds; called while the batch waits."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
-            totals = self._totals(*(run for run, cell in self._cells.items() if cell.is_under_way))
+            begun = (run for run, cell in self._cells.items() if cell.is_under_way or cell.is_ended)
+            totals = self._totals(*begun)
             self._calls = calls_text(totals) if totals.calls else ""
 
     def _show_all(self) -> None:

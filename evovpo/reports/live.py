@@ -7,6 +7,7 @@ from typing import Self
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from evovpo.analysis.scores import merit, score_name
@@ -21,7 +22,6 @@ UPDATE_SECONDS = 0.25
 LINE_SECONDS = 30.0
 """Seconds between progress lines when the output is not a terminal."""
 _SPEED_SECONDS = 3600.0
-"""Seconds over which the speed is estimated, long enough for slow models."""
 
 
 class _Bars(Progress):
@@ -40,11 +40,11 @@ class WorkBar:
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
         self._bars = _Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column()),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[figures]}", markup=False, table_column=Column()),
             console=self._console,
             refresh_per_second=1 / UPDATE_SECONDS,
             speed_estimate_period=_SPEED_SECONDS,

@@ -27,7 +27,6 @@ from evovpo.store import Store
 from evovpo.types import Message, ParentRole, PolicyVersion, Problem, Prompt, PromptKind, content_id
 
 _LONG_PROGRAM = 2000
-"""Length of a starting program, in characters, above which models are asked for edits."""
 
 
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
@@ -160,7 +159,8 @@ def open_proposer(
             spent_before=(lambda run_id: Spending()) if store is None else partial(_spent, store),
             said=said,
         )
-    raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random; change it")
+    own = " (a run with your own function goes on with evovpo.resume in Python)" * (settings.name == "own")
+    raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random{own}; change it")
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:

@@ -24,15 +24,10 @@ from evovpo.store import Store
 from evovpo.types import Evaluation, ParseStatus, Prompt, Rollout, RunStatus, Sampling, Status, Tell
 
 _QUIET_SECONDS = 10.0
-"""Seconds without events after which `on_tell` reports what the run is waiting for."""
 _ASKS_AT_ONCE = 64
-"""Maximum number of prompts sent before replies that have arrived are handled."""
 _SAME_FAULTS = 20
-"""The run stops if this number of consecutive programs have the same fault, probably of the evaluator."""
 _MOST_UNREAD = 100
-"""The run stops if a server gives this number of consecutive answers that contain no program."""
 _PATIENCE_SECONDS = 0.05
-"""Maximum seconds that the next prompt waits for the judgement of replies that have arrived."""
 
 
 class Progress(NamedTuple):
@@ -76,16 +71,12 @@ class Driver:
     """Reason why the run ended before its budget was used, or empty."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
-    """Requests of `_waiting` that have finished."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a request or judgement ends, so that waiting costs the same for any number of requests."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
-    """Faults of the latest programs, one entry per program; all entries are the same fault."""
     _unread: int = 0
-    """Number of consecutive answers without a program, up to the latest answer."""
     _arrived: deque[_Arrival] = field(default_factory=deque)
-    """Groups being judged, in order of arrival."""
 
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="evovpo-judge")

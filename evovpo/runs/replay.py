@@ -30,7 +30,6 @@ from evovpo.types import (
 )
 
 _READ = attrgetter("text", "program", "token_span", "parse_status", "reason")
-"""Returns those fields of a candidate that are parsed from its completion."""
 _CAUSE = "the run was made by another version of evovpo, or its rows were changed"
 
 

@@ -10,6 +10,7 @@ from evovpo.config import Config, EvaluatorConfig, RunConfig, StoreConfig
 from evovpo.errors import ConfigError, ProblemError, StoreError
 from evovpo.judging.evaluator import Scorer
 from evovpo.judging.executors import open_executor
+from evovpo.problem.examples import repeated_rows
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
@@ -33,7 +34,6 @@ class RunRequest:
     judged: tuple[Evaluation, ...] = ()
     """Known evaluations on this problem version."""
     run_id: str = ""
-    """Id of the run; empty for a new one."""
     scorer: Scorer | None = None
     """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
@@ -89,7 +89,8 @@ def open_request(
         option = f"--config {yaml}" if yaml else "--allow (evaluator.allow)"
         option = "evaluator.initial_program" if config.evaluator.initial_program else option
         raise ConfigError(f"{option} is for OpenEvolve projects, and {name} is none; leave it out")
-    return RunRequest(load_problem(path), config, remarks=remarks)
+    problem = load_problem(path)
+    return RunRequest(problem, config, remarks=(*remarks, *repeated_rows(problem)))
 
 
 def _stored_problems(path: Path, config: Config) -> list[Problem]:

@@ -93,7 +93,6 @@ class RowResult(NamedTuple):
 
     inputs: tuple[Json, ...]
     output: Json
-    """Expected output."""
     got: Json
     """The program's output; None if there is none, or if it was too long to store."""
     passed: bool

@@ -15,9 +15,7 @@ _NETWORK_FILES = (
     *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
     *("/etc/services", "/etc/protocols", "/etc/ssl", "/etc/ca-certificates", "/etc/pki"),
 )
-"""Files needed to resolve host names and verify certificates."""
 _GPU_DEVICES = ("nvidia*", "dri", "kfd")
-"""Glob patterns of GPU devices below `/dev`."""
 
 
 _PROGRAM = re.compile(
@@ -60,6 +58,8 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     """Return advice if an error text shows a missing program or a permission not in `allowed`, else ""."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
+        if path is None and f"Permission denied: '{name}'" in text:
+            return f"{name} is closed in the sandbox: open its folder with --allow write=."
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"
         words = [f"path={Path(path).parent}"]

@@ -55,9 +55,7 @@ class Server:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._descriptors: list[int] = []
-        """Descriptors of the memory files payload, result and log."""
         self._opened = contextlib.ExitStack()
-        """Resources that `stop` ends and closes."""
         self._evaluations = 0
 
     @property

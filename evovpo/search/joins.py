@@ -18,9 +18,7 @@ from evovpo.search.standing import Standing
 from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 
 _PARTNERS = 24
-"""Maximum number of programs with which a new program is joined, all of them non-dominated."""
 _PROPOSED = 8
-"""Maximum number of joins in one prompt, and of joins found at once for a new program."""
 _SHARE = 0.1
 """Maximum share of the evaluation budget that joins may use."""
 _LONE_ROWS_AFTER = 0.5

@@ -16,7 +16,6 @@ _AT_FIRST = 0.02
 _REPLIES = 15.0
 """The assumed gain `_AT_FIRST` counts as much as this number of replies."""
 _LEAST = 0.003
-"""Default of the minimum share of a way."""
 
 
 class Shares:

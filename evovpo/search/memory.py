@@ -21,11 +21,8 @@ from evovpo.types import (
 )
 
 _REPAIRS = 2
-"""Maximum number of prompts to repair the same program."""
 _FAILING = 64
-"""Maximum number of failing programs remembered per island; older programs are forgotten."""
 _NAMED = 5
-"""Maximum number of objectives named in the reason why an answer failed."""
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:

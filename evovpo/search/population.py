@@ -230,7 +230,6 @@ class Population:
         self._problem = problem
         self._born = 0
         self._vectors: dict[tuple[float, ...], tuple[float, ...]] = {}
-        """Reward vectors by value, so that programs with equal rewards share one vector and save memory."""
 
     @property
     def elites(self) -> dict[str, Member]:

@@ -65,7 +65,6 @@ class SearchState:
         self._formats = [(0, prompt_format)]
         self._strategy = make_strategy(self.population, self._failures, self.standing)
         self._shortened: set[str] = set()
-        """Ids of solutions whose shorter variants were proposed."""
         self._joins = Joins(self.standing, language if self._strategy.has_memory else None)
 
     @property

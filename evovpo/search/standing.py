@@ -6,7 +6,7 @@ from evovpo.analysis.scores import COMBINED, merit, number
 from evovpo.config import SearchConfig
 from evovpo.prompts.request import CHANGES, Change, PromptFormat, ShownProgram
 from evovpo.search.judged_programs import JudgedPrograms
-from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind
+from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKind, Status
 
 
 class Standing:
@@ -14,7 +14,6 @@ class Standing:
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
-        """The judged programs by id."""
         self.tells = 0
         """Number of judged replies so far."""
         self.proposed = 0
@@ -22,12 +21,12 @@ class Standing:
         self.joined = 0
         """Number of joins among the proposed candidates."""
         self.best: ShownProgram | None = None
-        """The best program by `merit`, then objectives passed, then shortness; None at first."""
+        """The best program by `merit`, objectives passed, success and shortness; None if none is judged."""
         self.problem = problem
         self.config = config
         self.prompt_format = prompt_format
         self._improved_at = 0
-        self._rank, self._reached = (-math.inf, -1, 0), -math.inf
+        self._rank, self._reached = (-math.inf, -1, False, 0), -math.inf
 
     @property
     def passed(self) -> int:
@@ -81,7 +80,7 @@ class Standing:
         new = ShownProgram(program, evaluation, changes)
         self.programs.add(new)
         found = merit(self.problem, evaluation)
-        rank = (found, evaluation.passed, -len(program.source))
+        rank = (found, evaluation.passed, evaluation.status is Status.OK, -len(program.source))
         if rank > self._rank:
             if rank[:2] > self._rank[:2]:
                 self._improved_at = self.proposed

@@ -19,7 +19,6 @@ EXPLORE_AXES = 0.2
 LEAST_OF_AXES = 0.25
 """Minimum share of the way `explore` if the problem declares axes, so that the cells are filled."""
 _MIGRATION = 1
-"""Number of the random stream for migration (see `Chance`)."""
 
 
 class Reply(NamedTuple):

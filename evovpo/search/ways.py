@@ -43,7 +43,6 @@ class View:
 
     population: Population
     island: Island
-    """The island whose turn it is."""
     failures: Failures
     standing: Standing
 

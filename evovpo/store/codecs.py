@@ -19,7 +19,6 @@ from evovpo.types import Evaluation, Message, Problem, Program, Trust, content_i
 
 T = TypeVar("T")
 _ESCAPE = "\ue000"
-"""Escape character from Unicode's private use area. An occurrence in a text is escaped too."""
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff\ue000]")
 _ESCAPED = re.compile("\ue000([0-9a-f]{4})")
 _kinds = cache(get_type_hints)

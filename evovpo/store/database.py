@@ -19,10 +19,11 @@ DEFAULT_URL = "sqlite:///evovpo.db"
 BUSY_SECONDS = 60.0
 """Longest wait for a lock of another process; `?timeout=SECONDS` in a SQLite URL overrides it."""
 _RETRY_SECONDS = 0.05
-"""Pause between two attempts. SQLite itself waits for some locks only, so attempts are repeated."""
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
 """SQLSTATE codes that lead to another attempt: duplicate row, serialization failure, deadlock."""
+_ONE_MIGRATION = threading.Lock()
+"""Lock for Alembic, whose context is global in the process."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"
 _ADVICE = (
     ("file is not a database", "the file holds something else: give another path"),
@@ -270,11 +271,12 @@ class Database:
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
         try:
-            if found is None:
-                metadata.create_all(connection)
-                command.stamp(config, "head")
-            else:
-                command.upgrade(config, "head")
+            with _ONE_MIGRATION:
+                if found is None:
+                    metadata.create_all(connection)
+                    command.stamp(config, "head")
+                else:
+                    command.upgrade(config, "head")
         except CommandError as error:
             raise StoreError(
                 f"{self.name} has schema version {found}, which this evovpo does not know (it goes up to "
@@ -328,7 +330,6 @@ def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]])
 
 
 _insert = cache(insert)
-"""Insert statement of a table, cached because SQLAlchemy keeps compiled SQL with the statement."""
 
 
 def upgrade(url: str | None = None) -> str:

@@ -34,7 +34,6 @@ _PAGE = 1000
 """Number of prompts or tells loaded at once; a tell with 3 answers and 8 objectives has about 50 rows."""
 _GROUPS_PAGE = 100
 _IDS_PAGE = 500
-"""Maximum ids in one IN list, below every database's limit on bound parameters."""
 _Placed = tuple[int, int, Prompt | Tell]
 
 

@@ -23,7 +23,6 @@ from evovpo.store.summary import FREE, heldout_of
 from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 
 _ASKS_BACK = 200
-"""Number of latest prompts that are checked for missing replies."""
 _SLOTS = 1 << 16
 """Factor in `_ORDER`, larger than the number of answers in any completion."""
 _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot

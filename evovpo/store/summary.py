@@ -27,7 +27,6 @@ from evovpo.store.schema import (
 from evovpo.types import Json, ParseStatus, PromptKind, Rewards, RunStatus, Status
 
 _PAGE = 1000
-"""Number of tells whose candidates are read at once."""
 FREE = tuple(kind for kind in PromptKind if kind.is_free)
 """Kinds of prompts whose programs do not count against the budget."""
 
@@ -150,6 +149,7 @@ class RunSummary:
     best_mean_reward: float | None = None
     examples_passed: int = 0
     best_length: int = 0
+    best_is_ok: bool = False
     curve: list[CurvePoint] = field(default_factory=list)
     """A point for every change of the best mean reward or `examples_passed`, and one for the last tell."""
     calls: CallTotals = field(default_factory=lambda: CallTotals(0, 0, 0, 0, None, {}))
@@ -158,7 +158,6 @@ class RunSummary:
     """[`proposed` so far, rewards] of each candidate that no earlier candidate equals or dominates."""
     tells: int = 0
     _reached: Any = field(default=None, init=False, repr=False, compare=False)
-    """The vectors of `risen` as rows of an array, or None before the first `add`."""
 
     @property
     def solved_heldout(self) -> bool | None:
@@ -196,10 +195,11 @@ class RunSummary:
     def _judge(self, line: CandidateLine, mean_reward: float) -> None:
         import numpy as np  # imported here to keep opening a store fast
 
-        best = (self.best_mean_reward, self.examples_passed, -self.best_length)
-        if best[0] is None or (mean_reward, line.passed, -line.length) > best:
+        best = (self.best_mean_reward, self.examples_passed, self.best_is_ok, -self.best_length)
+        is_ok = line.status is Status.OK
+        if best[0] is None or (mean_reward, line.passed, is_ok, -line.length) > best:
             self.best_mean_reward, self.examples_passed = mean_reward, line.passed
-            self.best_program_id, self.best_length = line.program_id, line.length
+            self.best_program_id, self.best_is_ok, self.best_length = line.program_id, is_ok, line.length
         if self._reached is None:
             self._reached = np.empty((0, len(line.rewards)))
         if not (self._reached >= line.rewards).all(axis=1).any():

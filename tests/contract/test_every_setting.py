@@ -75,7 +75,7 @@ SEEN: dict[str, tuple[str, str]] = {
     "evaluator.timeout_seconds": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
     "evaluator.memory_mb": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
     "evaluator.processes": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),
-    "evaluator.thresholds": (PROJECTS, "test_all_stages_judge_the_initial_program_and_thresholds_the_others"),
+    "evaluator.thresholds": (PROJECTS, "test_the_initial_program_is_judged_once_unless_a_threshold_stops_it"),
     "evaluator.arguments": (PROJECTS, "test_arguments_of_the_configuration_reach_evaluate_and_make_another_problem"),
     "evaluator.judges": ("integration/test_openevolve_feedback.py", "test_judges_make_a_problem_of_their_own"),
     "evaluator.artifacts": (HERE, "test_settings_of_the_evaluator_reach_the_problem"),

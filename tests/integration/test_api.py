@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,53 @@ def test_a_proposer_that_writes_no_program_is_said(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="none of the 4 candidates held a program"):
         run = scored(tmp_path, proposer=lambda messages, n: ["I cannot do that."] * n, evaluations=4)
     assert "none of the 4 candidates held a program" in run.stopped
+
+
+def test_programs_that_all_fail_are_said_and_never_the_best(tmp_path: Path) -> None:
+    seed = "def f(x):\n    return -9\n"  # reward 0, as for a program that fails
+    with pytest.warns(UserWarning, match="every program failed, most often with error"):
+        run = scored(
+            tmp_path,
+            seed_program=seed,
+            proposer=lambda messages, n: ["```python\nx ==\n```"] * n,
+            evaluations=4,
+        )
+    assert run.best.source == seed
+
+
+def test_a_run_whose_proposer_fails_goes_on_with_another(tmp_path: Path) -> None:
+    def fail(messages: list[dict[str, str]], n: int) -> list[str]:
+        raise ConnectionError("no answer")
+
+    rows, store = [((text,), text.upper()) for text in ("ab", "cd", "ef")], tmp_path / "x.db"
+    with pytest.raises(ConnectionError):
+        evovpo.evolve(examples=rows, proposer=fail, evaluations=9, store=store)
+    right = "```python\ndef solve(x):\n    return x.upper()\n```"
+    run = evovpo.resume(proposer=lambda messages, n: [right] * n, store=store)
+    assert (run.solved_train, run.best.source) == (True, "def solve(x):\n    return x.upper()\n")
+    assert len(evovpo.list_runs(store)) == 1
+    with pytest.raises(evovpo.EvovpoError, match="'nowhere'"):
+        evovpo.resume("nowhere", store=store)
+
+
+def test_runs_in_threads_do_not_disturb_each_other(tmp_path: Path) -> None:
+    def run(number: int) -> bool:
+        return scored(tmp_path, store=tmp_path / f"{number}.db", evaluations=4).solved_train
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
+def test_a_row_that_is_given_twice_is_said(tmp_path: Path) -> None:
+    rows = [((text,), text.upper()) for text in ("ab", "cd", "ef")]
+    right = "```python\ndef solve(x):\n    return x.upper()\n```"
+    with pytest.warns(
+        UserWarning, match=r"heldout\[0\] repeats train\[1\]; a held-out row must be a new one"
+    ):
+        evovpo.evolve(
+            examples=rows, heldout=rows[1:2], store=tmp_path / "x.db", evaluations=4,
+            proposer=lambda messages, n: [right] * n,
+        )  # fmt: skip
 
 
 def test_a_failure_on_one_input_is_told_apart(tmp_path: Path) -> None:

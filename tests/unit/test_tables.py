@@ -88,7 +88,7 @@ def test_without_openpyxl_a_sheet_says_what_to_install(
 def test_a_latin_1_file_is_read_with_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = read_table(written(tmp_path / "a.csv", "a,b\n1,2\nJosé,3\n".encode("latin-1")))
     assert rows[1] == {"a": "José", "b": "3"}
-    assert "line 3 is no UTF-8, so the file is read as Latin-1" in capsys.readouterr().err
+    assert "line 3 is no UTF-8: read as Latin-1, written as UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,7 @@ def test_a_latin_1_file_is_read_with_a_note(tmp_path: Path, capsys: pytest.Captu
     [
         ("a.csv", "a,b\n1,2\n3\n4,5,6\n", r"a\.csv: expected rows of 2 cells.* on 2 lines \[3, 4\]"),
         ("a.csv", "", r"a\.csv: line 1: expected another name for each column, found an empty file"),
-        (
-            "a.csv",
-            "a,b\n1,2\n".encode("utf-16"),
-            r"a\.csv: expected CSV in UTF-8, found another kind",
-        ),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected CSV in UTF-8, found another kind"),
         ("a.csv", "a,b\n", r"a\.csv: expected rows below the column names, found none"),
         ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*for each column, found \['a', 'b', 'a'\]"),
         ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: in the row after line 2: .*close all quotes"),
@@ -140,7 +136,7 @@ def test_a_table_is_written_as_its_name_says_or_as_it_was(
     table = written(tmp_path / name, content)
     rows = [row | {"m": "y"} for row in read_table(table)]
     with (tmp_path / out).open("w", encoding="utf-8", newline="") as file:
-        write_rows(file, tmp_path / out, table, rows, "m")
+        write_rows(file, tmp_path / out, table, rows, {"m": [1]})
     assert (tmp_path / out).read_text(encoding="utf-8") == expected
 
 
@@ -153,12 +149,12 @@ def test_a_sheet_keeps_what_is_not_filled(tmp_path: Path) -> None:
         ("list", "b", [("n", "short", "list"), (36, None, "[1]"), (None,) * 3, ("=1+1", "kept", None)]),
     ):
         with (tmp_path / out).open("w") as file:
-            write_rows(file, tmp_path / out, tmp_path / "a.xlsx", rows, [column])
+            write_rows(file, tmp_path / out, tmp_path / "a.xlsx", rows, {column: [1, 2]})
         found = openpyxl.load_workbook(io.BytesIO((tmp_path / out).read_bytes()))
         assert list(found.worksheets[0].values) == expected
         assert found.sheetnames[1:] == ["second"]
     with (tmp_path / "c.xlsx").open("w") as file:
-        write_rows(file, tmp_path / "c.xlsx", written(tmp_path / "c.csv", "n\n1\n"), rows[:1], "list")
+        write_rows(file, tmp_path / "c.xlsx", written(tmp_path / "c.csv", "n\n1\n"), rows[:1], {"list": [1]})
     assert read_table(tmp_path / "c.xlsx") == [{"n": "36", "short": "s", "list": "[1]"}]
 
 
@@ -299,13 +295,16 @@ def test_what_programs_return_becomes_no_formula(tmp_path: Path) -> None:
     rows = [{"n": "=own", "short": text} for text in hostile]
     (tmp_path / "a.csv").write_text("n,short\n" + "=own,\n" * len(hostile))
     with (tmp_path / "b.csv").open("w", newline="") as file:
-        write_rows(file, tmp_path / "b.csv", tmp_path / "a.csv", rows, ["short"])
+        write_rows(file, tmp_path / "b.csv", tmp_path / "a.csv", rows, {"short": range(1, 8)})
     found = read_table(tmp_path / "b.csv")
     assert [row["short"] for row in found] == [*(f"'{text}" for text in hostile[:5]), *hostile[5:]]
     assert found[0]["n"] == "=own"
+    with (tmp_path / "b.csv").open("w", newline="") as file:  # the first cell was filled by the user
+        write_rows(file, tmp_path / "b.csv", tmp_path / "a.csv", rows, {"short": range(2, 8)})
+    assert [row["short"] for row in read_table(tmp_path / "b.csv")][:2] == [hostile[0], f"'{hostile[1]}"]
     sheet(tmp_path / "a.xlsx", ("n", "short"), *(("=1+1", None) for _ in rows))
     with (tmp_path / "b.xlsx").open("w") as file:
-        write_rows(file, tmp_path / "b.xlsx", tmp_path / "a.xlsx", rows, ["short"])
+        write_rows(file, tmp_path / "b.xlsx", tmp_path / "a.xlsx", rows, {"short": range(1, 8)})
     found = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx").worksheets[0]
     assert [found.cell(line, 2).data_type for line in range(2, 9)] == ["s"] * 7
     assert found.cell(2, 2).value == hostile[0]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _SEARCHES = 4
-"""Default number of searches per problem and round if the model imitates; 1 finds too few programs."""
 
 
 def loop(

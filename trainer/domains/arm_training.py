@@ -27,7 +27,6 @@ from trainer.learning.step_data import group_figures, mean_figures
 from trainer.objectives import batch_advantages, draw_weights
 
 _PROMPTS_AT_ONCE = 12
-"""Prompts sampled in one batch when measuring."""
 
 
 @dataclass(frozen=True)

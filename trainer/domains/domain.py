@@ -40,7 +40,6 @@ class Domain:
     max_tokens: int
     """Maximum completion tokens to sample."""
     start_model: Path | None = None
-    """Folder of the start model that comes with the domain."""
     judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
     """Returns the judged answers of a start model's completion, given all its token ids, special ones too."""
     close: Callable[[], None] = lambda: None

@@ -20,7 +20,6 @@ from evovpo.types import Message, PolicyVersion, Prompt, PromptKind, Sampling
 from trainer.domains.domain import Domain, Row
 
 _ROWS_AT_ONCE = 192
-"""Maximum completions per batch. A prompt with more completions is a batch of its own."""
 
 
 @dataclass(frozen=True)

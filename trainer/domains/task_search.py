@@ -29,7 +29,6 @@ class Searched(NamedTuple):
 
     answers: list[JudgedAnswer]
     tokens: int
-    """Completion tokens of the search."""
     solved_after: int | None
     """Evaluations until the task was solved; None if it was not."""
 

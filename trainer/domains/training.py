@@ -60,7 +60,6 @@ class TrainingRequest:
     test: int = 32
     ks: tuple[int, ...] = (1, 3, 6, 12, 24)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of `VPOConfig`."""
     sampling: Mapping[str, float] = field(default_factory=dict)
     """Sampling settings for measuring that differ from those of the training."""
     dates: str = ""
@@ -165,7 +164,6 @@ _OPTIONS = {
     "output_dir": "--output", "max_steps": "--steps", "seed": "--seed", "objective": "--objective",
     "answers_per_chain": "--answers", "num_generations": "--rollouts",
 }  # fmt: skip
-"""Settings of `VPOConfig` that have a command-line option of their own, with the option's name."""
 
 
 def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:

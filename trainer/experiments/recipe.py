@@ -29,7 +29,6 @@ from trainer.objectives import OBJECTIVES
 
 PAPER = Path(__file__).parents[1] / "recipes" / "paper"
 RECIPE_FILE = "recipe.json"
-"""Name of the file with the resolved recipe, in the folder of its study."""
 _BY_K = {"best_at_k": "best@k", "expected_best_at_k": "E_w best@k", "pass_at_k": "pass@k"}
 
 
@@ -43,7 +42,6 @@ class RecipeArm(Part):
     goals: bool = False
     """Whether the training is goal-conditioned (`trainer.domains.goals`); this needs the objective grpo."""
     settings: Mapping[str, Any] = {}
-    """Settings of `VPOConfig` that override the recipe's settings."""
 
 
 class Machine(Part):
@@ -80,7 +78,6 @@ class Recipe(Part):
     accelerate: str = ""
     """Configuration file of `accelerate launch`, next to the recipe; empty to train in this process."""
     settings: Mapping[str, Any] = {}
-    """Settings of `VPOConfig`."""
     sampling: Mapping[str, Any] = {}
     """Sampling settings for measuring: temperature, top_p, top_k, repetition_penalty."""
     paper: Mapping[str, Any] = {}

@@ -140,7 +140,6 @@ class Study(Part):
 
     path: Path = Field(exclude=True)
     folder: Path = Field(exclude=True)
-    """Folder of the rows and the report."""
     name: str
     description: Any = ""
     primary: str = Field("", title="the figure that decides, in a sentence")

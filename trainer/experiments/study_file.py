@@ -14,7 +14,6 @@ from trainer.objectives import OBJECTIVES, ONE_ANSWER_ADVICE
 
 _BUNDLED = Path(__file__).parent / "studies"
 _SEARCH_DOMAINS = ("strings",)
-"""Domains whose trained models can search problems by example."""
 
 
 def bundled_studies() -> list[str]:

@@ -35,7 +35,6 @@ from trainer.loop.probe import cpu_seconds
 
 TUNING_SEED = 1000
 _MEASURE_SEED = 7
-"""Seed for sampling answers to validation and test tasks, the same for every model."""
 
 
 class StudyTraining(NamedTuple):

@@ -18,7 +18,6 @@ from trainer.learning.stored_groups import TrainingGroup
 from trainer.objectives import Floats, batch_advantages, draw_weights, set_scores
 
 TARGETS_PER_STEP = 16
-"""Number of imitation targets in one optimiser step."""
 
 
 class StepData(NamedTuple):
@@ -28,7 +27,6 @@ class StepData(NamedTuple):
     alike: tuple[TrainingGroup, ...]
     """Groups whose rollouts all score the same; they are used only in the statistics."""
     texts: tuple[TrainingRow, ...] = ()
-    """Training rows to imitate."""
 
 
 def plan_steps(
@@ -110,7 +108,6 @@ class GroupFigures(NamedTuple):
     pool_score: float
     """Score of the set of all answers of the group."""
     mean_reward: float
-    """Mean reward over answers and components."""
     pass_rate: float
     """Share of answers with every component at 1."""
     diversity: float

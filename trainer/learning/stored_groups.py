@@ -74,7 +74,6 @@ class RunData(NamedTuple):
     total: int
     """Number of complete groups."""
     groups: tuple[TrainingGroup, ...]
-    """Groups for training, in order of completion."""
     alike: tuple[TrainingGroup, ...]
     """Groups whose rollouts all score the same, for the statistics; they are also counted in `skipped`."""
     skipped: Mapping[Skip, int]

@@ -31,7 +31,6 @@ class RetrainResult(NamedTuple):
     """Result of a training; `evovpo retrain --json` prints these fields."""
 
     policy_version: int | None
-    """Number of the new version; None for a dry run."""
     objective: str
     groups_used: int
     """Number of groups trained on; a group counts once, even if several passes train on it."""

@@ -30,7 +30,6 @@ _PARTS = 4
 _FEW_TARGETS = 30
 """Fewer imitation targets than this are only memorised; a trial with a gain had 229 targets."""
 _MOSTLY = 0.8
-"""Share of solved held-out problems above which little can be gained."""
 
 
 class LoopResult(NamedTuple):
@@ -51,7 +50,6 @@ class LoopResult(NamedTuple):
     after: Json
     """The same statistics of the last trained version, even if it is not served."""
     served: int
-    """Number of the served version."""
     break_even: Json
     """For each unit of cost, after how many problems the loop has paid for itself; empty without training."""
     verdict: str

@@ -34,7 +34,6 @@ from evovpo.problem.importers.tasks import (
 from evovpo.types import Json
 
 _MOST_BYTES = 256 << 20
-"""Maximum decompressed size of a task's private tests, against decompression bombs."""
 _MOST_DIGITS = 40
 """Maximum digits of an integer; the sandbox rejects longer integers in outputs."""
 _Cases = list[dict[str, Any]]

@@ -70,7 +70,8 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
             text = data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = data.count(b"\n", 0, error.start) + 1
-            print(f"note: {path}: line {line} is no UTF-8, so the file is read as Latin-1", file=sys.stderr)
+            note = f"note: {path}: line {line} is no UTF-8: read as Latin-1, written as UTF-8"
+            print(note, file=sys.stderr)
             text = data.decode("cp1252", "replace")
     mark = _separator("".join(text.splitlines()[:1]))
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
@@ -112,12 +113,17 @@ def _openpyxl(path: Path) -> ModuleType:
 
 
 def write_rows(
-    file: TextIO, out: Path, table: Path, rows: Sequence[Mapping[str, Any]], changed: Sequence[str]
+    file: TextIO,
+    out: Path,
+    table: Path,
+    rows: Sequence[Mapping[str, Any]],
+    changed: Mapping[str, Collection[int]],
 ) -> None:
     """Write `rows` to `file` in the format of path `out` or, if `out` has no table suffix, of path `table`.
 
-    `rows` are the rows of `table` with new values in the columns `changed`. If both formats are the same, the
-    CSV separator or the other Excel cells are kept. No new value becomes a formula. Raises `ProblemError`.
+    `rows` are the rows of `table` with new values; `changed` is {column: numbers of changed rows, from 1}.
+    If both formats are the same, the CSV separator or the other Excel cells are kept. No new value
+    becomes a formula. Raises `ProblemError`.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -130,8 +136,9 @@ def write_rows(
         file.write("\ufeff" * head.startswith("ï»¿"))  # Excel's mark of UTF-8
         writer = csv.writer(file, delimiter=_separator(head), lineterminator="\n")
         writer.writerow(rows[0])
-        for row in rows:
-            cells = (_not_a_formula(cell) if name in changed else cell for name, cell in row.items())
+        for number, row in enumerate(rows, start=1):
+            new = {name for name, numbers in changed.items() if number in numbers}
+            cells = (_not_a_formula(cell) if name in new else cell for name, cell in row.items())
             writer.writerow(cell if isinstance(cell, str | None) else json.dumps(cell) for cell in cells)
     else:
         book = _openpyxl(out).load_workbook(table) if before == kind else _openpyxl(out).Workbook()
@@ -139,7 +146,10 @@ def write_rows(
         lines = enumerate(sheet.iter_rows(2, values_only=True), start=2)
         filled = [line for line, row in lines if set(row) - {"", None}] or range(2, len(rows) + 2)
         for name in changed if before == kind else columns:
-            for line, value in zip((1, *filled), (name, *(row[name] for row in rows)), strict=True):
+            values = (name, *(row[name] for row in rows))
+            for number, (line, value) in enumerate(zip((1, *filled), values, strict=True)):
+                if before == kind and number not in (0, *changed[name]):
+                    continue
                 is_cell = isinstance(value, str | int | float | None)
                 text = value if is_cell else json.dumps(value)
                 cell = sheet.cell(line, columns.index(name) + 1, text)

@@ -40,7 +40,6 @@ class ImportedTask(NamedTuple):
     heldout: Sequence[Case] = ()
     """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
-    """The reason for each test that was left out."""
     date: str = ""
     """Publication date, which begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False

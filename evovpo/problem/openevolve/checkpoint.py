@@ -16,7 +16,6 @@ _NOT_FINITE = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
 
 
 _LAST_SECOND = 253402300799.0
-"""Timestamp of the end of the year 9999, the latest possible date."""
 _MOST_ISLANDS = 10_000
 _USUAL_FOLDERS = ("checkpoints", "openevolve_output", "output", "")
 

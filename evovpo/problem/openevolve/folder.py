@@ -18,12 +18,9 @@ _CONFIGS = ("config.yaml", "config.yml")
 _METRICS = "metrics.toml"
 _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
-"""Suffixes of files that are never the initial program, such as `initial_program.md`."""
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-"""A file by which OpenEvolve's output folders are recognized, whatever their names."""
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
-"""Suffixes of run outputs and documentation, which are left out of the hash of a project."""
 _MOST_BUNDLED_FILES = 200
 
 

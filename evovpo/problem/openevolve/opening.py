@@ -19,7 +19,6 @@ _USUAL: dict[str, dict[str, object]] = {
     "run": {"seed": 42},
     "prompt": {"enforce_blocks": False},
 }
-"""Default settings of OpenEvolve projects, where they differ from the defaults of evovpo."""
 
 
 def open_project(

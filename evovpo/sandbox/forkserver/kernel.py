@@ -39,9 +39,7 @@ _TRUNCATE = 1 << 14
 _CONTROL_DEVICE = 1 << 15
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _CHANGE = 0x7FF << 4 & ~_MAKE_DEVICES
-"""Rights to truncate, create, rename, link and remove files and folders."""
 _FILE_RIGHTS = ((1, 0x1FFF), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15), (9, 1 << 16))
-"""(Landlock ABI, file system access rights that this ABI added)."""
 _NETWORK_RIGHTS = ((4, 0b0011), (10, 0b1100))
 _SCOPES = ((6, 0b11),)
 """(Landlock ABI, bits that forbid signals and abstract unix sockets to less restricted processes)."""

@@ -52,7 +52,6 @@ NEIGHBOURS = tuple(
 """Neighbours of each cell inside the grid, in the order of `MOVES`."""
 
 _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
-"""The corner cells in circular order; opposite corners are two positions apart."""
 
 
 @dataclass(frozen=True, slots=True)

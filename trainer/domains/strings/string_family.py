@@ -25,7 +25,6 @@ from trainer.domains.strings.tasks import StringTask, sample_task
 MIN_ROWS = 4
 HELDOUT_ROWS = 20
 _TOKENS_PER_ANSWER = 56
-"""Maximum tokens per answer; 95 % of the programs with a branch in the pretraining data are shorter."""
 
 
 class StringFamily:
@@ -39,7 +38,6 @@ class StringFamily:
         self.model_folder, self.sandbox = model_folder, sandbox
         self._tokenizer = AutoTokenizer.from_pretrained(model_folder, trust_remote_code=False)
         self._known: dict[tuple[str, str], ShownProgram] = {}
-        """Programs judged so far, by problem version and program id."""
 
     def max_tokens(self, answers: int) -> int:
         return answers * _TOKENS_PER_ANSWER
