@@ -170,7 +170,8 @@ def evolve(
             check_proposer(request.problem, request.config)
 
         def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-            return start(request, opened, _own(proposer), on_start, on_tell)
+            own = None if proposer is None else FunctionProposer(proposer)
+            return start(request, opened, own, on_start, on_tell)
 
         return _watched(request.config.store.url, search, progress)
 
@@ -195,16 +196,12 @@ def resume(
     changes = {**(settings or {}), **({} if evaluations is None else {"search.evaluations": evaluations})}
 
     def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-        return resume_run(
-            find_run(opened, run), opened, _own(proposer), on_start, on_tell, changes=changes or None
-        )
+        own = None if proposer is None else FunctionProposer(proposer)
+        found = find_run(opened, run)
+        return resume_run(found, opened, own, on_start, on_tell, changes=changes or None)
 
     url = Config.load(None, {"store.url": store}).store.url
     return outside_loop(lambda: _watched(url, search, progress))
-
-
-def _own(proposer: Proposing | None) -> "FunctionProposer | None":
-    return None if proposer is None else FunctionProposer(proposer)
 
 
 def _watched(

@@ -140,7 +140,6 @@ class _Worker:
 
 
 _kept: list[_Worker] | None = None
-"""Processes that later calls of `run_all` reuse; None outside of `kept_processes`."""
 
 
 elsewhere: Callable[[Sequence[PoolTask], int | None], Generator[Message | None]] | None = None

@@ -26,7 +26,6 @@ except ImportError as missing:
 _RETRIES = 5
 _MOST_HELD = 4
 _OBJECT_STORE_BYTES = 100 << 20
-"""Object store size of a cluster started here; small, because problems and programs are small."""
 
 
 class RayJob(NamedTuple):

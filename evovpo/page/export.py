@@ -14,7 +14,6 @@ from evovpo.page.read_api import MOST_ROWS, Record
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = ("charts.js", "views.js", "page.js")
 _MOST_BYTES = 4_500_000
-"""Maximum bytes of packed API answers in a file. Programs beyond this are listed without details."""
 _PROGRAMS_A_PART = 50
 
 

@@ -172,7 +172,8 @@ class Client:
                         if (failed >= self.settings.attempts and not is_patient) or sent.is_broke:
                             raise ServerError(
                                 f"{self.server.address} failed {times}, at last: {sent.call.reason}: "
-                                f"{sent.detail}; see its log, then resume the run"
+                                f"{sent.detail}; {'raise the limit' if sent.is_broke else 'see its log'}, "
+                                "then resume the run"
                             )
                         wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
                         self.trouble = (

@@ -9,7 +9,7 @@ from evovpo.config import Config
 from evovpo.reports.text import counted, printable
 from evovpo.runs.stored import RunView
 from evovpo.store import rises
-from evovpo.types import ParseStatus, Status
+from evovpo.types import ParseStatus, RunStatus, Status
 
 _MOST = 3
 _MANY = 1 / 3
@@ -26,14 +26,18 @@ def advice(
     `unread` are answers without a program, from `Store.answers`; one of them is quoted. `is_failed` is
     true if no program was judged or all failed; then the advice to try another seed is left out.
     """
-    budget, calls = Config.from_json(view.run.config_json).budget, view.summary.calls
+    config, calls = Config.from_json(view.run.config_json), view.summary.calls
+    budget, is_on_target = config.budget, config.search.target is not None
+    if view.outcome(0.0).solved or (is_on_target and view.run.status is RunStatus.STOPPED):
+        return []
     more = f"--evaluations {2 * view.run.evaluations}"
     if budget.tokens and calls.prompt_tokens + calls.completion_tokens >= budget.tokens:
         more = f"--set budget.tokens={2 * budget.tokens}"
     if budget.money and (calls.cost or 0.0) >= budget.money:
         more = f"--set budget.money={2 * budget.money:g}"
-    further = f"evovpo resume {view.run.id} {more}{store_option}"
-    return [] if view.outcome(0.0).solved else list(islice(_reasons(view, further, unread, is_failed), _MOST))
+    is_imported = config.proposer.name == "imported"
+    further = f"evolve PROJECT --from {view.run.id}" if is_imported else f"resume {view.run.id} {more}"
+    return list(islice(_reasons(view, f"evovpo {further}{store_option}", unread, is_failed), _MOST))
 
 
 def _reasons(

@@ -64,7 +64,6 @@ class WholeSandbox(Pool[EvaluatorServer]):
     """
 
     _has_candidates = False
-    """True if each candidate has its own process. `openings` do not apply to that process."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ def pasted(block: str) -> str:
     for text, smaller in SMALLER.items():
         assert text in README
         block = block.replace(text, smaller)
-    return block.rpartition("pip install -e '.[local]' && ")[2]
+    return block.rpartition("pip install -e '.[local,ui]' && ")[2]
 
 
 def needs_more(block: str) -> bool:
