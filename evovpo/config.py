@@ -90,7 +90,7 @@ class SamplingConfig(Section):
     """Sampling of completions."""
 
     temperature: AboveZero = 1.0
-    """Sampling temperature; runs that are trained on together need the same one."""
+    """Sampling temperature; it must be equal in all runs used for one training."""
     max_tokens: Tokens | None = None
     """Maximum completion tokens; None: 160 for the built-in model, 16384 for instruction models."""
 
@@ -297,7 +297,7 @@ class Config(Tree):
     run: RunConfig = RunConfig()
     budget: BudgetConfig = BudgetConfig()
     models: tuple[ModelConfig, ...] = ()
-    """Several models, or a model with more settings than proposer.model."""
+    """Several models, or one with settings that [proposer] lacks."""
 
     @classmethod
     def _build(cls, tree: Mapping[str, Any]) -> Self:

@@ -15,7 +15,7 @@ class ConfigError(EvovpoError, ValueError):
 
 
 class NotAllowedError(ConfigError):
-    """A store or project needs permissions that were not granted; `words` are missing `--allow` values."""
+    """A store or project needs permissions that were not granted; `words`: the missing `--allow` values."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Remembers failed answers, which later prompts show, and failing programs, which later prompts repair."""
+"""Remembers changes that did not help, to show them in prompts, and failing programs, to have them repaired."""
 
 import contextlib
 from collections import Counter, deque

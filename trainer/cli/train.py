@@ -61,7 +61,7 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="1; with vpo or multi-rlvr 3"),
+        option("M", "Answers in one completion.", min=1, default="1; 3 with vpo or multi-rlvr"),
     ] = None,
     goals: Annotated[
         bool,
@@ -73,7 +73,7 @@ def train(
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,
     prompts: Annotated[int, option("P", "Prompts per step.", min=1)] = 8,
     rollouts: Annotated[
-        int, option("G", "Completions per prompt; more than the k of the objective.", min=2)
+        int, option("G", "Completions per prompt; must exceed the objective's k.", min=2)
     ] = 8,
     lora: Annotated[
         int, option("RANK", "Train a LoRA adapter of this rank; 0 trains all weights.", min=0)
