@@ -225,7 +225,7 @@ began, busy = time.perf_counter(), time.process_time()
 if part == "resume":
     with Store.open(url, create=False) as store:
         found = rebuild("bench", store)
-        store.known_evaluations(found.problem.version, but=found.search.programs)
+        store.known_evaluations(found.problem.version, but=found.search.standing.programs)
         assert found.search.ask() is not None
 else:
     sys.stdout = open("/dev/null", "w")
