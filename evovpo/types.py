@@ -412,10 +412,8 @@ class Call:
     reason: str
     """Reason for the failure, for example `http 429` or `timeout`; empty for `ok`."""
     prompt_tokens: int | None
-    """Token count reported by the server, or None."""
     completion_tokens: int | None
     cost: float | None
-    """Cost in the currency of the configured prices, or None without prices."""
     seconds: float
 
 

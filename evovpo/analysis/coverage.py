@@ -21,10 +21,7 @@ class Coverage(NamedTuple):
     """Share of the unit cube that lies below at least one reward vector, estimated on fixed random points."""
 
 
-def coverage_curve(
-    vectors: Sequence[tuple[int, Sequence[float]]],
-    weights_K_D: Array,
-) -> list[Coverage]:
+def coverage_curve(vectors: Sequence[tuple[int, Sequence[float]]], weights_K_D: Array) -> list[Coverage]:
     """Return the points at which joint coverage rises. `vectors` are (evaluations, rewards), in order."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))

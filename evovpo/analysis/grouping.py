@@ -26,7 +26,6 @@ FEWEST_MOVES = 5
 Otherwise a single answer could make two components perfectly correlated. See `behavioural_groups`."""
 
 _DECIMALS = 9
-"""Decimals to which correlations are rounded, so that ties break equally on all machines."""
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
@@ -60,11 +59,7 @@ def correlations(answers_N_D: Floats) -> Floats:
     return found
 
 
-def behavioural_groups(
-    answers_N_D: Floats,
-    most: int = MOST_COMPONENTS,
-    alike: float = ALIKE,
-) -> Groups:
+def behavioural_groups(answers_N_D: Floats, most: int = MOST_COMPONENTS, alike: float = ALIKE) -> Groups:
     """Return groups of components that vary alike. `most`, the maximum number of groups, is at least 3.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evovpo.api.notebook import program_html
 from evovpo.runs.stored import find_run
+from evovpo.runs.stored import list_runs as runs_of
 from evovpo.store import Store
 from evovpo.store.summary import RunRow
 from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunStatus, Status
@@ -78,7 +79,7 @@ class StoredRun:
 def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
     """Return the runs of a store (path or SQLAlchemy URL), newest first."""
     with Store.open(str(store), create=False) as opened:
-        return opened.runs()
+        return runs_of(opened)
 
 
 def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:

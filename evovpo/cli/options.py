@@ -45,10 +45,7 @@ StoreUrl = Annotated[
         envvar="EVOVPO_STORE",
     ),
 ]
-AsJson = Annotated[
-    bool,
-    flag("--json", "Print one line of JSON; everything else goes to standard error."),
-]
+AsJson = Annotated[bool, flag("--json", "Print one line of JSON; everything else goes to standard error.")]
 Png = Annotated[Path | None, option("FILE", "Picture file.", default="a file in evovpo-out")]
 NoPng = Annotated[bool, flag("--no-png", "Write no picture.")]
 ModelName = Annotated[

@@ -121,8 +121,7 @@ def check(
     bounds: Annotated[
         str | None,
         option(
-            "RUN",
-            "Print a metrics.toml with the range of every metric in this run of an OpenEvolve project.",
+            "RUN", "Print a metrics.toml with the range of every metric in this run of an OpenEvolve project."
         ),
     ] = None,
     store_url: options.StoreUrl = None,
@@ -182,8 +181,7 @@ def check(
     try:
         named = granting(
             lambda words: shown_opening(
-                path,
-                lambda: open_request(path, config_file, changes, words, output, columns, is_run=False),
+                path, lambda: open_request(path, config_file, changes, words, output, columns, is_run=False)
             ),
             allow,
         )

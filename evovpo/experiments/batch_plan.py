@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evovpo.config import Config, SandboxConfig, StoreConfig
@@ -69,6 +70,7 @@ def _works(
     variants = _checked_variants(batch, faults)
     asked: set[str] = set()
     ready: dict[tuple[str, str, str], RunRequest] = {}
+    opened: dict[str, RunRequest] = {}  # a noisy evaluator would give each arm a version of its own
     for path in batch.problems:
         try:
             loaded = None if is_project(path) else load_problem(path)
@@ -77,7 +79,9 @@ def _works(
             continue
         for (proposer, strategy), settings in variants.items():
             try:
-                named = _open(path, loaded, settings)
+                named = _open(path, loaded, settings, store_url)
+                first = opened.setdefault(f"{path} {named.config.evaluator}", named)
+                named = replace(named, problem=first.problem, judged=first.judged)
                 check_proposer(named.problem, named.config)
                 choose_format(named.problem, with_style(named.problem, named.config))
                 if proposer not in asked:
@@ -123,10 +127,14 @@ def _checked_variants(batch: Batch, faults: list[str]) -> dict[tuple[str, str], 
     return usable
 
 
-def _open(path: Path, loaded: Problem | None, settings: Mapping[str, object]) -> RunRequest:
+def _open(
+    path: Path, loaded: Problem | None, settings: Mapping[str, object], store_url: str | None
+) -> RunRequest:
     if loaded is not None:
         return RunRequest(loaded, Config.load(base=settings))
-    return open_request(str(path), changes=settings)
+    place = {"store": {"url": store_url}} if store_url else {}  # for the bounds of stored problems
+    found = open_request(str(path), changes={**settings, **place})
+    return replace(found, config=found.config.changed(store=Config().store))
 
 
 def _check_proposer(named: RunRequest, store: Store | None) -> None:

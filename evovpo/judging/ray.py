@@ -37,7 +37,6 @@ class RayJob(NamedTuple):
 
 
 _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
-"""Evaluators that a Ray process keeps open for several runs. The most recently used evaluator is last."""
 
 
 def held_judge(job: RayJob) -> Judge:

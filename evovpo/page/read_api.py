@@ -45,7 +45,6 @@ SORTS: dict[str, Callable[[ProgramLine], Any]] = {
     "length": attrgetter("length"),
     "seconds": lambda line: -line.seconds,
 }
-"""Name of a sort order of programs -> its sort key. `-NAME` reverses the order NAME."""
 
 
 def runs_record(

@@ -19,7 +19,6 @@ _SEARCH = re.compile(r"[ \t]*<{5,9}[ \t]*SEARCH[ \t]*")
 _DIVIDER = re.compile(r"[ \t]*={5,9}[ \t]*")
 _REPLACE = re.compile(r"[ \t]*>{5,9}[ \t]*REPLACE[ \t]*")
 _READINGS = 8
-"""Maximum number of lines of one edit that are tried as the divider `=======` of SEARCH and REPLACE."""
 _SHOWN = 100
 
 

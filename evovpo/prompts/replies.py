@@ -17,7 +17,6 @@ _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s
 _PROGRAM_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
 _IDEA_CHARACTERS = 300
 _REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
-"""Reasoning at the start of a reply, from servers that do not remove it."""
 
 
 class Block(NamedTuple):

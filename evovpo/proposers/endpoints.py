@@ -31,7 +31,6 @@ _OF_VLLM = frozenset({"return_token_ids", "top_k", "min_p", "repetition_penalty"
 _LOGPROBS = frozenset({"logprobs", "top_logprobs"})
 _DROPPABLE = _OF_VLLM | _LOGPROBS | PLAIN_SOFTMAX.keys() - {"temperature"} | {"seed"}
 _FOR_TRAINING = _DROPPABLE - {"seed"}
-"""Fields that training needs: without them, log-probabilities are missing or of an unknown distribution."""
 _NO_N = re.compile(
     r"['\"`]n['\"`]|\bn\s*(?:=|>|must|should|is not|is only)|\bbest_of\b|multiple (?:choices|completions)"
     r"|(?:only|just) one (?:choice|completion)"

@@ -15,7 +15,6 @@ _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
 _SECRET_LENGTH = 8
-"""Minimum length of a secret key. Shorter keys are placeholders, which may occur in ordinary text."""
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 

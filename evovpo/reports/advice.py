@@ -47,7 +47,8 @@ def _reasons(
     proposed, calls = max(1, summary.proposed), summary.calls
     if calls.failed > _MANY * calls.calls:
         ((reason, _),) = Counter(calls.faults).most_common(1)
-        less = f"proposer.concurrency={max(1, config.proposer.concurrency // 2)}"
+        most = min(config.proposer.concurrency, config.search.in_flight)
+        less = f"proposer.concurrency={max(1, most // 2)}"
         helps = f"--set {less}" if reason == "http 429" else "see the server's log"
         helps = "--set proposer.timeout_seconds=S" if reason == "timeout" else helps
         yield (

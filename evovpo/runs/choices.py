@@ -159,8 +159,8 @@ def open_proposer(
             spent_before=(lambda run_id: Spending()) if store is None else partial(_spent, store),
             said=said,
         )
-    hint = " (a run with your own function goes on with evovpo.resume in Python)" * (settings.name == "own")
-    raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random{hint}; change it")
+    hint = " (with your own function, use evovpo.resume in Python)" * (settings.name == "own")
+    raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random{hint}")
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:

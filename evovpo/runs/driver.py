@@ -72,7 +72,6 @@ class Driver:
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a request or judgement ends, so that waiting costs the same for any number of requests."""
     _told_at: float = field(default_factory=time.monotonic)
     _faults: list[str] = field(default_factory=list)
     _unread: int = 0

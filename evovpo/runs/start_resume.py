@@ -142,6 +142,11 @@ def _checked(problem: Problem, config: Config) -> Problem:
     """Return the problem, loaded again if it has a scorer. Raises `ProblemError` if the problem changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
+    elif problem.scorer_path is not None and problem.folder is None:
+        raise ProblemError(
+            "a run with a score function of Python cannot be resumed, because the function is not stored; "
+            "start a new run, with settings={'run.origin': [RUN]} for its best programs"
+        )
     elif problem.scorer_path is not None:
         found = None if problem.folder is None else load_problem(problem.folder)
         is_same = found is not None and found.version == problem.version

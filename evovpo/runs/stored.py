@@ -33,7 +33,6 @@ class Outcome(NamedTuple):
     solved: bool
     """The same as `solved_train`."""
     best_mean_reward: float
-    """Mean reward of the program `best_mean_program_id`, which may differ from `program`."""
     train_passed: int
     """Number of training rows (or objectives) that the program with the best mean reward passes."""
     train_total: int

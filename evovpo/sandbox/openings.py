@@ -59,7 +59,7 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None and f"Permission denied: '{name}'" in text:
-            return f"{name} is closed in the sandbox: open its folder with --allow write=."
+            return f"{name} is closed in the sandbox: create it and open it with --allow write={name}"
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"
         words = [f"path={Path(path).parent}"]

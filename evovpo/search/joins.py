@@ -20,11 +20,8 @@ from evovpo.types import Parent, ParentRole, Program, Prompt, PromptKind
 _PARTNERS = 24
 _PROPOSED = 8
 _SHARE = 0.1
-"""Maximum share of the evaluation budget that joins may use."""
 _LONE_ROWS_AFTER = 0.5
-"""Joins with one row on a side of the condition wait until this share of the budget is used."""
 _WAITING = 256
-"""Maximum length of each queue of waiting joins; if a queue is longer, its worst joins are forgotten."""
 
 
 class JoinLanguage(NamedTuple):

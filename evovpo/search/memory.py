@@ -1,4 +1,4 @@
-"""Remembers changes that did not help, to show them in prompts, and failing programs, to have them repaired."""
+"""Remembers changes that did not help, to show them in prompts, and failing programs, to repair them."""
 
 import contextlib
 from collections import Counter, deque

@@ -75,12 +75,7 @@ class Tickets:
         return len(self._tickets)
 
     def issue(
-        self,
-        kind: PromptKind,
-        rng: np.random.Generator,
-        tells: int,
-        joins: Sequence[Join] = (),
-        **shown: Any,
+        self, kind: PromptKind, rng: np.random.Generator, tells: int, joins: Sequence[Join] = (), **shown: Any
     ) -> Prompt:
         """Return a prompt with fields `shown`, and add its ticket. `tells` counts the earlier replies."""
         sequence, seed = len(self), int(rng.integers(2**31))

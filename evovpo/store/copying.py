@@ -13,7 +13,6 @@ from evovpo.store.database import Database
 from evovpo.store.schema import calls, metadata, policy_events, run_events
 
 _PAGE = 500
-"""Rows per transaction. For the tables in `_OWNERS`, a transaction has all rows of one owner."""
 _OWNERS = {run_events.name: "run_id", calls.name: "run_id", policy_events.name: ""}
 """Tables with an autoincrement key, each with its owner column ("" if rows have no owner). Two stores may
 number a row differently, so a row is identified by its position among the rows of its owner."""

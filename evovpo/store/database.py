@@ -21,7 +21,6 @@ BUSY_SECONDS = 60.0
 _RETRY_SECONDS = 0.05
 _MOST_ATTEMPTS = 20
 _COLLISIONS = ("23505", "40001", "40P01")
-"""SQLSTATE codes that lead to another attempt: duplicate row, serialization failure, deadlock."""
 _ONE_MIGRATION = threading.Lock()
 """Lock for Alembic, whose context is global in the process."""
 _MIGRATION_LOCK = 0x65766F76706F  # "evovpo"

@@ -31,7 +31,6 @@ from evovpo.types import (
 
 T = TypeVar("T")
 _PAGE = 1000
-"""Number of prompts or tells loaded at once; a tell with 3 answers and 8 objectives has about 50 rows."""
 _GROUPS_PAGE = 100
 _IDS_PAGE = 500
 _Placed = tuple[int, int, Prompt | Tell]

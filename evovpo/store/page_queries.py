@@ -24,7 +24,6 @@ from evovpo.types import MEMORISED, Prompt, Rewards, Run, RunStatus, Tell
 
 _ASKS_BACK = 200
 _SLOTS = 1 << 16
-"""Factor in `_ORDER`, larger than the number of answers in any completion."""
 _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, case, func, select
 
 from evovpo.errors import StoreError
 from evovpo.store.codecs import record_of, row_of
@@ -129,10 +129,16 @@ class Runs(Database):
 
     @reading
     def newest_run(self, connection: Connection, problem: str = "") -> str | None:
-        """Return the id of the run started last on a problem whose id begins with `problem`, or None."""
-        of_run = select(run_events.c.run_id).join(runs).group_by(run_events.c.run_id)
-        of_problem = of_run.where(runs.c.problem_id.startswith(problem, autoescape=True))
-        return connection.scalar(of_problem.order_by(func.min(run_events.c.number).desc()).limit(1))
+        """Return the id of the run started last on a problem whose id begins with `problem`, or None.
+
+        A problem with exactly this id comes first, then one whose id goes on with "-", as of a table.
+        """
+        name = runs.c.problem_id
+        exact, of_table = (name == problem, 0), (name.startswith(f"{problem}-", autoescape=True), 1)
+        of_run = select(run_events.c.run_id).join(runs).group_by(run_events.c.run_id, name)
+        of_problem = of_run.where(name.startswith(problem, autoescape=True))
+        order = (case(exact, of_table, else_=2), func.min(run_events.c.number).desc())
+        return connection.scalar(of_problem.order_by(*order).limit(1))
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:

@@ -64,11 +64,7 @@ def _of_problem() -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(["problem_id", "problem_version"], ["problems.id", "problems.version"])
 
 
-problems = _table(
-    "problems",
-    *_keys(id=_ID, version=_ID),
-    *_all(statement=TEXT, entry=TEXT, body=PROBLEM),
-)
+problems = _table("problems", *_keys(id=_ID, version=_ID), *_all(statement=TEXT, entry=TEXT, body=PROBLEM))
 
 objectives = _table(
     "objectives",

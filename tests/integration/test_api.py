@@ -91,6 +91,13 @@ def test_a_run_whose_proposer_fails_goes_on_with_another(tmp_path: Path) -> None
         evovpo.resume("nowhere", store=store)
 
 
+def test_a_run_with_a_score_function_is_not_resumed_and_says_why(tmp_path: Path) -> None:
+    half = "```python\ndef f(x):\n    return x * 1.5\n```"
+    run = scored(tmp_path, proposer=lambda messages, n: [half] * n, evaluations=4)
+    with pytest.raises(evovpo.EvovpoError, match="score function of Python cannot be resumed"):
+        evovpo.resume(run.id, proposer=square, evaluations=9, store=tmp_path / "x.db")
+
+
 def test_runs_in_threads_do_not_disturb_each_other(tmp_path: Path) -> None:
     def run(number: int) -> bool:
         return scored(tmp_path, store=tmp_path / f"{number}.db", evaluations=4).solved_train

@@ -28,7 +28,17 @@ from evovpo.runs.request import open_request
 from evovpo.runs.start_resume import start
 from evovpo.runs.stored import lineage
 from evovpo.store import Store
-from evovpo.types import Evaluation, Problem, Program, Prompt, PromptKind, Rollout, Sampling, Status
+from evovpo.types import (
+    Evaluation,
+    Problem,
+    Program,
+    Prompt,
+    PromptKind,
+    Rollout,
+    RunStatus,
+    Sampling,
+    Status,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -379,6 +389,27 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     again = command("resume", "latest")
     assert again.code == 0
     assert f"evovpo-out/{answer.json['run']}/best/best_program.py" in again.err
+
+
+def test_a_batch_of_a_noisy_project_has_one_version_of_it_and_goes_on(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    noisy = "import random\n\ndef evaluate(path):\n    return {'first': random.random(), 'second': 1.0}\n"
+    write_project(tmp_path / "p", FILES | {"evaluator.py": noisy})
+    with served([f"```python\n{BETTER}```"]) as (address, _):
+        server = f'proposer.name = "openai"\nproposer.model = "m"\nproposer.base_url = "{address}"\n'
+        arms = "".join(f'[[proposers]]\nname = "{name}"\n{server}' for name in ("one", "two"))
+        Path("noisy.toml").write_text(
+            f'name = "noisy"\nproblems = ["p"]\nevaluations = [2]\nseeds = [0]\n{arms}'
+        )
+        batch = ("batch", "noisy.toml", "--jobs", "1", "--store", "sqlite:///own.db")
+        for _ in range(2):
+            answer = command(*batch)
+            assert answer.code == 0, answer.err
+    with Store.open("sqlite:///own.db") as store:
+        assert len(store.problem_versions("p")) == 1
+        assert {run.status for run in store.runs_in_full()} == {RunStatus.EXHAUSTED}
 
 
 def test_a_folder_where_one_file_is_wanted_is_named(tmp_path: Path, command: shell.Shell) -> None:

@@ -13,7 +13,7 @@ from openevolve_problems import LOAD, PROGRAM, write_project
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
-from evovpo.problem.openevolve.loading import load_openevolve
+from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.sandbox import WholeSandbox
 from evovpo.types import Status
@@ -139,6 +139,21 @@ def test_what_is_opened_is_part_of_the_version_and_nothing_else_is(tmp_path: Pat
         closed.version == load_openevolve(folder, Config.load(None, {"sandbox.workers": 1})).problem.version
     )
     assert closed.version != opened.version
+
+
+def test_what_an_evaluator_writes_where_it_may_makes_no_other_problem(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", PLAINEST | {"log/scores.jsonl": ""})
+    for words, written in (
+        ("write=.", "new.jsonl"),
+        ("write=log", "log/more.csv"),
+        ("write=log/scores.jsonl", "log/scores.jsonl"),
+    ):
+        config = Config.load(None, {"sandbox.workers": 1, "evaluator.allow": [words]})
+        problem = load_openevolve(folder, config).problem
+        (folder / written).write_text(words)
+        assert is_unchanged(problem, config), words
+    (folder / "log" / "code.py").write_text("import os\n")
+    assert not is_unchanged(problem, config)
 
 
 def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:

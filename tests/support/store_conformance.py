@@ -411,6 +411,12 @@ def test_the_newest_run_is_the_one_begun_last_of_the_problem_named(store: Store)
     assert store.newest_run("phones") == "run-0"
     assert store.newest_run("phones_") == store.newest_run(other.id) == "run-b"
     assert store.newest_run("phones%") is store.newest_run("mazes") is None
+    for number, problem in enumerate(
+        ("phone-12", "phone2-34")
+    ):  # tables, whose problems have a hash in the name
+        store.add_problem(replace(PROBLEM, id=problem, version=problem))
+        store.add_run(replace(RUN, id=f"run-t{number}", problem_id=problem, problem_version=problem))
+    assert (store.newest_run("phone"), store.newest_run("phones")) == ("run-t0", "run-0")
 
 
 def test_runs_are_listed_newest_first_with_what_they_reached(store: Store) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from trainer.experiments.study_export import Export
 
 _OF_ANY = ("target", "work", "report_only", "processes", "executor", "as_json")
-"""Options that are allowed with a study file. All others are refused: the file has its own values."""
 _OF_A_RECIPE = ("target", "out", "model", "seeds", "arms", "changes", "dry_run", "report_only", "as_json")
 
 

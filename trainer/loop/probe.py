@@ -45,7 +45,6 @@ KS = (1, 2, 3, 6, 12, 24, 48, 96)
 """The values of k for which results have statistics such as best@k."""
 
 _CHAINS_PER_PROMPT = 4
-"""Completions per prompt. Fewer would give more prompts: more row orders, but also more prefills."""
 _BATCH_PROMPTS = 24
 _TRAIN_ROWS, _HELDOUT_ROWS = 4, 2
 """Minimum training rows and number of held-out rows of a generated problem."""

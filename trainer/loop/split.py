@@ -11,7 +11,6 @@ from evovpo.types import Problem, content_id
 from trainer.loop.probe import generated_problems
 
 _GUARDED = 12
-"""Maximum number of guard problems. A suite gives some only if 3 times this maximum is left to search."""
 _NO_FAMILIES: Mapping[str, str] = MappingProxyType({})
 
 

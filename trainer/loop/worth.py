@@ -26,7 +26,6 @@ from trainer.loop.turns import Turns
 ANSWERS = KS[-1]
 """Number of answers to each held-out problem, from each measured version."""
 _PARTS = 4
-"""Parts per process into which the problems of a measurement are split, for balance and for progress."""
 _FEW_TARGETS = 30
 """Fewer imitation targets than this are only memorised; a trial with a gain had 229 targets."""
 _MOSTLY = 0.8

@@ -35,7 +35,6 @@ from evovpo.types import Json
 
 _MOST_BYTES = 256 << 20
 _MOST_DIGITS = 40
-"""Maximum digits of an integer; the sandbox rejects longer integers in outputs."""
 _Cases = list[dict[str, Any]]
 
 

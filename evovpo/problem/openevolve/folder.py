@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,13 +92,20 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
     )
 
 
-def content_digest(project: Project) -> str:
+def content_digest(project: Project, writable: Sequence[Path] = ()) -> str:
     """Return a hash of a project's files, regardless of the folder's path.
 
-    Run outputs, documentation and settings are left out. The problem's version covers the settings.
+    Run outputs, documentation and settings are left out. The problem's version covers the settings. In the
+    paths `writable` only code counts, because the evaluator writes there.
     """
+
+    def is_input(path: Path) -> bool:
+        is_code = path.suffix in (".py", project.suffix)
+        is_written = any(path == one or (one in path.parents and not is_code) for one in writable)
+        return not (is_written or path.name.endswith(_SKIPPED_ENDINGS))
+
     settings = (own_settings(project.folder), project.metrics)
-    files = (path for path in _files(project.folder) if not path.name.endswith(_SKIPPED_ENDINGS))
+    files = filter(is_input, _files(project.folder))
     digests = file_digests(project.folder, (path for path in files if path not in settings))
     return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
 

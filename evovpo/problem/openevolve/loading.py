@@ -22,7 +22,7 @@ from evovpo.problem.openevolve.metrics import (
     read_rewards,
     suggests_lower,
 )
-from evovpo.sandbox.openings import what_is_missing
+from evovpo.sandbox.openings import read_openings, what_is_missing
 from evovpo.types import (
     Evaluation,
     EvaluatorFolder,
@@ -136,7 +136,8 @@ def _content(project: Project, declared: dict[str, MetricDeclaration], config: C
     allow, judges, arguments = config.evaluator.allow, config.evaluator.judges, config.evaluator.arguments
     settings = [", ".join(allow)] * bool(allow) + [json.dumps(judges, sort_keys=True)] * bool(judges)
     settings += ["arguments", json.dumps(arguments, sort_keys=True)] * bool(arguments)
-    return content_digest(project), json.dumps(whole, sort_keys=True), *settings
+    writable = [Path(path) for path in read_openings(allow, project.folder).writable]
+    return content_digest(project, writable), json.dumps(whole, sort_keys=True), *settings
 
 
 def _draft(

@@ -19,7 +19,6 @@ from evovpo.types import EvaluatorFolder, Json, Metric, Rewards
 
 _SMALLEST_SPAN = 1e-3
 _STEP = 2.0**-53
-"""Minimum distance from 0 and from 1 of the reward of a soft metric (`learn`)."""
 _COST_WORDS = frozenset(
     (
         *("error", "errors", "err", "loss", "losses", "mse", "rmse", "mae", "mape", "regret", "perplexity"),
@@ -34,7 +33,6 @@ _MERIT_WORDS = frozenset(
         *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
     )
 )
-"""Words in a metric's name that mean that higher is better, even next to a cost word."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
