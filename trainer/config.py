@@ -85,7 +85,7 @@ class ProbeConfig(Section):
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
     """Held-out problems; raise it for a finer comparison; 0: no comparison."""
     answers: Annotated[int, Field(ge=2, le=10_000)] = 48
-    """Answers sampled per problem; raise it to the evaluations of your later searches."""
+    """Answers sampled per problem; raise it to the budget of your later searches."""
     evaluations: Count = 60
     """Budget of an additional search of each problem; 0 for none."""
     serve_worse: bool = False

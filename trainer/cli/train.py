@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _DOMAIN = option(
     "NAME",
     "A domain or your own Python file (docs/domains.md). [bold]maze[/bold], [bold]maze-conflict[/bold] and "
-    "[bold]strings[/bold] include tasks and a start model, [bold]maze-words[/bold] only tasks; all others "
+    "[bold]strings[/bold] have tasks and a start model, [bold]maze-words[/bold] has only tasks; others "
     "need --data.",
     "--domain",
 )
