@@ -18,6 +18,7 @@ from evovpo.api.notebook import curve_html, program_html
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
 from evovpo.errors import ConfigError, EvovpoError, ProblemError
+from evovpo.problem.examples import repeated_rows
 from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
 from evovpo.reports.run_report import nothing_judged
@@ -148,6 +149,7 @@ def evolve(
     changes = {**given, **(settings or {})}
 
     file = None if config is None else Path(config)
+    doubts: list[str] = []
 
     def run() -> EvolveResult:
         if problem is not None:
@@ -173,9 +175,13 @@ def evolve(
             own = None if proposer is None else FunctionProposer(proposer)
             return start(request, opened, own, on_start, on_tell)
 
-        return _watched(request.config.store.url, search, progress)
+        doubts.extend(repeated_rows(request.problem))
+        return _watched(request.config.store.url, search, progress, doubts)
 
-    return outside_loop(run)
+    result = outside_loop(run)
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
+    return result
 
 
 def resume(
@@ -200,17 +206,24 @@ def resume(
         found = find_run(opened, run)
         return resume_run(found, opened, own, on_start, on_tell, changes=changes or None)
 
-    url = Config.load(None, {"store.url": store}).store.url
-    return outside_loop(lambda: _watched(url, search, progress))
+    url, doubts = Config.load(None, {"store.url": store}).store.url, list[str]()
+    result = outside_loop(lambda: _watched(url, search, progress, doubts, create=False))
+    for doubt in doubts:
+        warnings.warn(doubt, stacklevel=2)
+    return result
 
 
 def _watched(
-    url: str, search: Callable[[Store, OnStart, OnTell], Outcome], progress: bool | None
+    url: str,
+    search: Callable[[Store, OnStart, OnTell], Outcome],
+    progress: bool | None,
+    doubts: list[str],
+    create: bool = True,
 ) -> EvolveResult:
-    """Run `search` with the store at `url`, show its progress, and return the result."""
+    """Run `search` with the store at `url`, show its progress, add to `doubts`, and return the result."""
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
-    with Store.open(url) as opened:
+    with Store.open(url, create=create) as opened:
         if is_shown:
             with LiveProgress(console, opened.call_totals) as live:
                 outcome = search(opened, live.started, live.told)
@@ -227,8 +240,7 @@ def _watched(
     reason = nothing_judged(outcome, view.summary)
     if found and Status.OK not in found:
         reason = reason or f"every program failed, most often with {max(found, key=found.__getitem__)}"
-    if reason:
-        warnings.warn(reason, stacklevel=3)
+    doubts += [reason] * bool(reason)
     return EvolveResult(
         id=outcome.run,
         solved_train=outcome.solved_train,

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import tempfile
 import uuid
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,7 +12,6 @@ from typing import Any, NamedTuple, cast
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.evaluator import Scorer
-from evovpo.problem.examples import repeated_rows
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import parameter_names
 from evovpo.sandbox import Level, Sandbox
@@ -81,10 +79,7 @@ def problem_of_examples(
             f"hold ({error}); correct them"
         ) from error
     source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
-    made = _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
-    for repeat in repeated_rows(made):
-        warnings.warn(repeat.replace("examples.json", "examples"), stacklevel=4)
-    return made
+    return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
 
 
 def problem_of_score(
@@ -100,11 +95,10 @@ def problem_of_score(
     The reward components are the keys that `score` returns for `seed_program`. The version is new, so that no
     evaluation is reused. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
     """
-    if not all(isinstance(row, list | tuple) for row in inputs):
-        raise ProblemError(
-            f"inputs: expected tuples of arguments, such as [(1,), (2,)], found {inputs!r:.70}"
-        )
-    cases = tuple(tuple(row) for row in json.loads(json.dumps(inputs)))
+    rows = list(inputs)
+    if not all(isinstance(row, list | tuple) for row in rows):
+        raise ProblemError(f"inputs: expected tuples of arguments, such as [(1,), (2,)], found {rows!r:.70}")
+    cases = tuple(tuple(row) for row in json.loads(json.dumps(rows)))
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
     name = getattr(score, "__name__", "score")
     draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])

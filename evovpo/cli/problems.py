@@ -192,7 +192,7 @@ def check(
         raise
     if named.project is None:
         report = check_problem(str(named.problem.folder), named.config)
-        for remark in named.remarks:
+        for remark in (one for one in named.remarks if one not in report.warnings):
             say(f"note: {remark}", stderr=True)
     else:
         report = check_project(named.project, named.config)

@@ -17,6 +17,7 @@ from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.scores import best_combined
 from evovpo.analysis.statistics import Array, Interval
+from evovpo.config import Config
 from evovpo.experiments.batch_file import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import CURVE_DRAWS, Difference, UnlockedProblems, difference, mean, unlocked
 from evovpo.runs.stored import scores_of
@@ -296,6 +297,8 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
     for name in ("executed", "sampling_seconds", "evaluation_seconds"):
         row[name] = getattr(summary, name)
     row |= {"best_mean_reward": summary.best_mean_reward or 0.0, "expected_best": 0.0, "hypervolume": 0.0}
+    if not Config.from_json(run.config_json).evaluator.judges:  # whose requests are counted with the others
+        row["tokens"] = row["tokens"] or summary.calls.completion_tokens
     scored = best_combined(scores_of(store, run, problem))
     row["best_score"] = None if scored is None else scored.combined
     if summary.risen:
@@ -315,5 +318,5 @@ def run_row(problem: Problem, summary: RunSummary) -> dict[str, Any]:
         "solved_heldout": summary.solved_heldout,
         "is_right": solved_after is not None and summary.solved_heldout is not False,
         "curve": rises(summary.curve, 5),
-        "tokens": summary.tokens or summary.calls.completion_tokens,
+        "tokens": summary.tokens,
     }

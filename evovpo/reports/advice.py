@@ -9,7 +9,7 @@ from evovpo.config import Config
 from evovpo.reports.text import counted, printable
 from evovpo.runs.stored import RunView
 from evovpo.store import rises
-from evovpo.types import ParseStatus, RunStatus, Status
+from evovpo.types import ParseStatus, Status
 
 _MOST = 3
 _MANY = 1 / 3
@@ -27,8 +27,8 @@ def advice(
     true if no program was judged or all failed; then the advice to try another seed is left out.
     """
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
-    budget, is_on_target = config.budget, config.search.target is not None
-    if view.outcome(0.0).solved or (is_on_target and view.run.status is RunStatus.STOPPED):
+    budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)
+    if outcome.solved or (target is not None and outcome.best >= target):
         return []
     more = f"--evaluations {2 * view.run.evaluations}"
     if budget.tokens and calls.prompt_tokens + calls.completion_tokens >= budget.tokens:

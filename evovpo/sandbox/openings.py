@@ -59,6 +59,8 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None and f"Permission denied: '{name}'" in text:
+            if f"write={name}" in allowed:
+                continue
             return f"{name} is closed in the sandbox: create it and open it with --allow write={name}"
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"

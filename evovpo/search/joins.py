@@ -105,7 +105,6 @@ class Joins:
         self._given_out = 0
         self._queue: list[_Waiting] = []
         self._lone_rows: list[_Waiting] = []
-        """Joins with a single row on one side. They generalize least and are proposed late in the run."""
         self._queued: set[str] = set()
 
     @property

@@ -63,7 +63,10 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
     declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
-    return _version(problem, _content(project, declared, config)) == problem.version
+    contents = (
+        _content(project, declared, config, is_all) for is_all in (False, True)
+    )  # True: earlier stores
+    return any(_version(problem, content) == problem.version for content in contents)
 
 
 def load_openevolve(
@@ -128,7 +131,10 @@ def load_openevolve(
     return LoadedProject(problem, initial, remarks, config, settings, (first,))
 
 
-def _content(project: Project, declared: dict[str, MetricDeclaration], config: Config) -> tuple[str, ...]:
+def _content(
+    project: Project, declared: dict[str, MetricDeclaration], config: Config, is_old: bool = False
+) -> tuple[str, ...]:
+    """Return what the version of a problem covers. Earlier versions of evovpo (`is_old`) hashed all files."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -136,7 +142,8 @@ def _content(project: Project, declared: dict[str, MetricDeclaration], config: C
     allow, judges, arguments = config.evaluator.allow, config.evaluator.judges, config.evaluator.arguments
     settings = [", ".join(allow)] * bool(allow) + [json.dumps(judges, sort_keys=True)] * bool(judges)
     settings += ["arguments", json.dumps(arguments, sort_keys=True)] * bool(arguments)
-    writable = [Path(path) for path in read_openings(allow, project.folder).writable]
+    paths = [] if is_old else [Path(path) for path in read_openings(allow, project.folder).writable]
+    writable = [*paths, *(path.resolve() for path in paths)]
     return content_digest(project, writable), json.dumps(whole, sort_keys=True), *settings
 
 
