@@ -17,7 +17,6 @@ from evovpo.config_values import as_typed, expected, read_text, toml_value
 from evovpo.errors import ConfigError, EvovpoError, nearest_hint
 
 LARGEST = 2**63 - 1
-"""Largest integer that a setting accepts."""
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]

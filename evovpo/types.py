@@ -65,7 +65,6 @@ class ParentRole(StrEnum):
     PARENT = "parent"
     INSPIRATION = "inspiration"
     PARTNER = "partner"
-    """The second parent of a crossover."""
     JOIN_THEN = "join_then"
     JOIN_ELSE = "join_else"
 
@@ -577,7 +576,6 @@ class TrainingStep:
     diversity: float
     """Mean L1 distance between the reward vectors of two answers of a group."""
     distinct_programs: float
-    """Number of different programs in a group."""
     entropy: float
     """Entropy of the next token, in nats."""
     kl: float

@@ -18,7 +18,6 @@ class ProgramRecord:
     id: str
     source: str
     order: int
-    """Position in the order of proposal, from 0."""
     kind: PromptKind
     """Kind of the prompt; `seed` for a starting program, `join` for a program joined without a model."""
     island: int

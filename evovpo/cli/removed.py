@@ -38,7 +38,6 @@ _REMOVED = {
     ("study", "--serve"): "use: evovpo serve --store WORK/study.db",
     ("train", "--report-to"): "use: --set report_to=NAME",
 }
-"""(command, option) -> advice. An empty command means any command; an empty option, the whole command."""
 
 
 def refuse_removed(arguments: Sequence[str]) -> None:

@@ -53,7 +53,6 @@ class PromptRequest:
     kind: PromptKind = PromptKind.ROOT
     parent: ShownProgram | None = None
     partner: ShownProgram | None = None
-    """The second parent of a crossover."""
     inspirations: tuple[ShownProgram, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     """Earlier failed answers to prompts with the same parent, oldest first."""

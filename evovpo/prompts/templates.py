@@ -21,7 +21,6 @@ PROMPT_PLACES = (
     "rewards", "feedback", "better", "partner", "partner_rewards", "partner_feedback", "partner_better",
     "inspirations", "changes", "attempts", "answer",
 )  # fmt: skip
-"""Placeholders of the user message, for all kinds of prompts."""
 _ANSWER_PLACES = ("language", "fence", "program")
 
 PLACES: Mapping[str, tuple[str, ...]] = {

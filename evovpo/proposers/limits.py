@@ -83,7 +83,6 @@ class PendingPrompt:
 
     prompt: Prompt
     name: str
-    """Name of the model on the server."""
     load: Callable[[], Awaitable[None]] | None = None
     """Function that loads the model into the server; None if the server always has the model."""
     is_admitted: bool = False

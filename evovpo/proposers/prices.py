@@ -3,7 +3,6 @@
 from evovpo.config import ModelConfig
 
 _TOKENS = 1000
-"""Tokens of the request whose price is looked up: some providers charge more for long prompts."""
 
 
 def with_price(model: ModelConfig, base_url: str) -> ModelConfig:

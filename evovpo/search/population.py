@@ -215,7 +215,6 @@ class Population:
         self.cells: dict[Cell, Member] = {}
         """The best program of each cell, the newest among equals."""
         self.visits: Counter[Cell] = Counter()
-        """Number of prompts that explored each cell."""
         self.leader: Member | None = None
         """The best program by rank, the newest among equals."""
         self.home = 0

@@ -15,7 +15,6 @@ class Standing:
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
         self.tells = 0
-        """Number of judged replies so far."""
         self.proposed = 0
         """Number of judged candidates so far that count against the budget."""
         self.joined = 0

@@ -33,7 +33,6 @@ from evovpo.types import (
 )
 
 SCHEMA_VERSION = "0009"
-"""Alembic revision of these tables."""
 
 metadata = sa.MetaData()
 

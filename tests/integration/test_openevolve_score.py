@@ -186,6 +186,9 @@ def test_a_mean_of_metrics_is_never_called_combined_score(tmp_path: Path, comman
     assert "HIGHER is taken as better for slope_changes, lag_error" in said
     answer = evolve(command, folder, [f"```python\n{BETTER}```"])
     assert "best mean of 3 metrics" in answer.out
+    again = evolve(command, folder, [f"```python\n{BETTER}```"], "--seed", "1")  # on the stored problem
+    for found in (answer, again):
+        assert found.err.count("HIGHER is taken as better for slope_changes, lag_error") == 1
     shown = command("show", "latest", "--store", f"sqlite:///{tmp_path}/evovpo.db", "--no-png")
     assert "combined_score" not in answer.out + shown.out
     found = command("runs", "--store", f"sqlite:///{tmp_path}/evovpo.db", "--json").json[0]

@@ -38,7 +38,6 @@ class Domain:
     judge_texts: Callable[[Sequence[str], Sequence[Row]], Chains]
     """Returns the judged answers of completions, given their texts and the row (`prompts`) of each."""
     max_tokens: int
-    """Maximum completion tokens to sample."""
     start_model: Path | None = None
     judge_ids: Callable[[Sequence[int], Row], list[JudgedAnswer]] | None = None
     """Returns the judged answers of a start model's completion, given all its token ids, special ones too."""

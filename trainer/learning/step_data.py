@@ -109,11 +109,9 @@ class GroupFigures(NamedTuple):
     """Score of the set of all answers of the group."""
     mean_reward: float
     pass_rate: float
-    """Share of answers with every component at 1."""
     diversity: float
     """Mean pairwise L1 distance of the reward vectors of the answers."""
     distinct: float
-    """Number of different readable answers."""
 
 
 def group_figures(

@@ -42,7 +42,6 @@ class Turns:
     policies: Path
     watch: LoopWatch = LoopWatch()
     jobs: int = 1
-    """Number of parallel search processes."""
     url: str | None = None
     """URL of the store, password included; None for the file of `store`."""
 

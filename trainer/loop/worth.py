@@ -36,7 +36,6 @@ class LoopResult(NamedTuple):
 
     rounds: int
     policy_versions: int
-    """Number of versions trained by the loop."""
     weights_changed: bool
     """Whether the last trained version differs from the start model in any weight."""
     before: Json

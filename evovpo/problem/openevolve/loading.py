@@ -69,6 +69,14 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     return any(_version(problem, content) == problem.version for content in contents)
 
 
+def remarks_on(problem: Problem, config: Config, initial: Evaluation) -> list[str]:
+    """Return the remarks on a stored problem, whose initial program was evaluated by an earlier run."""
+    assert problem.folder is not None
+    assert problem.evaluator is not None
+    project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
+    return list(_remarks(problem, read_metrics(config.evaluator.metrics or project.metrics)[0], initial))
+
+
 def load_openevolve(
     path: Path,
     config: Config | None = None,

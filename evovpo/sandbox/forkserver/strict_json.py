@@ -59,7 +59,6 @@ def _is_deep(value: Any) -> bool:
 TEXT_LIMIT = 4000
 """Maximum length of a text metric or an artifact, in characters."""
 ARTIFACTS_LIMIT = 20_000
-"""Maximum total length of all artifacts."""
 _REPR_LIMIT = 300
 _DEEPEST = 20
 _MOST_ITEMS = 1000
