@@ -29,7 +29,6 @@ class CallTotals(NamedTuple):
     cost: float | None
     """Cost of all requests; None if no model has a price."""
     faults: dict[str, int]
-    """Number of failed requests for each reason."""
 
 
 class Runs(Database):

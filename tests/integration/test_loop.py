@@ -21,6 +21,7 @@ from evovpo.config import Config, ProposerConfig, SearchConfig
 from evovpo.errors import ConfigError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import load_suite, problem_id
+from evovpo.proposers.policy_folders import POLICY_FILE
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
@@ -264,6 +265,18 @@ def test_problems_of_different_languages_are_one_clear_error(evovpo: Shell, tmp_
     done = evovpo("loop", mixed)
     assert done.code != 0
     assert "the built-in one does not write for all of these problems" in done.err
+
+
+def test_policies_of_another_store_are_refused_before_any_search(evovpo: Shell, tmp_path: Path) -> None:
+    first = tmp_path / "policies" / "v0001"
+    first.mkdir(parents=True)
+    (first / POLICY_FILE).write_text('{"store": "/elsewhere/runs.db"}')
+    url = f"sqlite:///{tmp_path}/own.db"
+    refused = evovpo("loop", "strings", "--limit", "1", "--evaluations", "4", "--store", url)
+    assert refused.code == 2
+    assert "v0001 is of another store (/elsewhere/runs.db); give --policies another folder" in refused.err
+    with Store.open(url) as store:
+        assert store.runs() == []
 
 
 @pytest.mark.slow

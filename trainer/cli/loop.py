@@ -98,6 +98,7 @@ def loop(
     from evovpo.problem.folder import load_problem
     from trainer.cli.progress import LoopBar
     from trainer.config import TrainConfig
+    from trainer.learning.policy_models import check_place
     from trainer.loop.loop import plan_loop
     from trainer.loop.retrain import default_policies
     from trainer.loop.turns import Turns
@@ -129,7 +130,9 @@ def loop(
         bar = LoopBar(plan, rounds)
         workers = jobs or ((os.cpu_count() or 1) if executor in (None, "local") else sys.maxsize)
         url = search.store.url
-        turns = Turns(plan, store, policies or default_policies(store), bar.watch(), workers, url)
+        policies = policies or default_policies(store)
+        check_place(store, policies)
+        turns = Turns(plan, store, policies, bar.watch(), workers, url)
         say(
             f"loop {plan.id}: rounds: {rounds}, problems: {len(plan.searched) // searches}, searches of each "
             f"in a round: {searches}, evaluations: {plan.search.search.evaluations}, "
@@ -142,7 +145,7 @@ def loop(
                 turns.take(rounds)
                 result, comparison = compare(turns, rounds)
         except KeyboardInterrupt:
-            leave(Exit.STOPPED, "Stopped. All results are stored; the same command continues.")
+            leave(Exit.STOPPED, "Stopped. Searches and trainings are stored; the same command continues.")
         picture = options.written_to(png, f"loop-{plan.id}.png")
         if comparison is not None:
             write_before_after_png(picture, comparison.before, comparison.after)

@@ -137,6 +137,15 @@ def _place(store: Store, policies: Path, number: int) -> Path:
     return folder
 
 
+def check_place(store: Store, policies: Path) -> None:
+    """Raise `PublishError` if a store has no versions and another store uses the folder `policies`."""
+    first = policies / "v0001"
+    if not store.policy_versions() and first.exists() and _owner_of(first) not in ("", _owner(store)):
+        raise PublishError(
+            f"{first} is of another store ({_owner_of(first)}); give --policies another folder"
+        )
+
+
 def _owner_of(folder: Path) -> str:
     try:
         return str(json.loads((folder / POLICY_FILE).read_text(encoding="utf-8"))["store"])

@@ -26,7 +26,6 @@ class Sample(NamedTuple):
     slots: int
     """Number of answers in all chains."""
     unreadable: int
-    """Number of answers without a program."""
     faulty: int
     """Number of chains left out because the sandbox failed."""
 
@@ -161,9 +160,7 @@ class Figures:
     mean_rewards: tuple[float, ...]
     """Mean of each component over different answers; for rewards of 0 or 1, the pass rate."""
     dead: tuple[int, ...]
-    """Components that are 0 in every answer."""
     saturated: tuple[int, ...]
-    """Components that are 1 in every answer."""
     headroom: Headroom
     rewarded: float
     """Share of all answers, unreadable ones included, that have any reward."""
