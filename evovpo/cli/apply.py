@@ -134,7 +134,7 @@ def apply(
     else:
         say(
             f"{out}: run {view.run.id} of {view.problem.id}; rows: {len(rows)}, failed: {len(failed)}, "
-            f"with another {column!r}, which was kept: {len(different)}"
+            f"filled cells that differ (kept): {len(different)}"
         )
         if not outcome.solved:
             say(f"  not to be trusted ({mark!r} is no): {doubtful}")

@@ -128,7 +128,7 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert [row["Display"] for row in table(Path("out.csv"), ";")] == ["Jo", "Dahl N.", *MADE]
     said = swapped(*filled, "--anyway").out
     assert " of people-" in said
-    assert "failed: 1, with another 'Display', which was kept: 1" in said
+    assert "failed: 1, filled cells that differ (kept): 1" in said
     assert "row 2, given 'Dahl N.', found 'Dahl, Nils'" in said
     nowhere = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "no/out.csv", "--anyway")
     assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
