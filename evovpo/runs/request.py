@@ -15,7 +15,7 @@ from evovpo.problem.examples import repeated_rows
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import is_table, write_table
 from evovpo.problem.openevolve.folder import is_project
-from evovpo.problem.openevolve.loading import LoadedProject, initial_fault, remarks_on
+from evovpo.problem.openevolve.loading import LoadedProject, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import check_proposer, choose_format, with_style
@@ -78,16 +78,15 @@ def open_request(
     path = resolve_problem(name)
     if is_project(path):
         stored = partial(_stored_problems, path)
-        opened = open_project(path, config_file, changes, yaml, stored, allow=allow, is_run=is_run)
+        known = _stored_initial if is_run else None
+        opened = open_project(
+            path, config_file, changes, yaml, stored, allow=allow, is_run=is_run, known=known
+        )
         problem, initial = opened.problem, opened.initial
-        again: list[str] = []
-        if is_run and initial is None and (known := _stored_initial(problem, opened.config)) is not None:
-            again = remarks_on(problem, opened.config, known)
         judged = () if opened.config.evaluator.judges else opened.judged
         fault = "" if initial is None else initial_fault(initial, opened.config)
         doubts = [f"not usable: {fault}"] if fault else []
-        others = (one for one in opened.remarks if one[:30] not in {text[:30] for text in again})
-        remarks = (*opened.settings.remarks(name), *doubts, *others, *again)
+        remarks = (*opened.settings.remarks(name), *doubts, *opened.remarks)
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
     config = Config.load(config_file, changes)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:
@@ -106,7 +105,7 @@ def _stored_problems(path: Path, config: Config) -> list[Problem]:
         return []
 
 
-def _stored_initial(problem: Problem, config: Config) -> Evaluation | None:
+def _stored_initial(config: Config, problem: Problem) -> Evaluation | None:
     with contextlib.suppress(StoreError), Store.open(config.store.url, create=False) as store:
         return store.known_evaluation(problem.version, problem.seeds[0].id)
     return None

@@ -63,18 +63,8 @@ def is_unchanged(problem: Problem, config: Config) -> bool:
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
     declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
-    contents = (
-        _content(project, declared, config, is_all) for is_all in (False, True)
-    )  # True: earlier stores
+    contents = (_content(project, declared, config, is_old) for is_old in (False, True))
     return any(_version(problem, content) == problem.version for content in contents)
-
-
-def remarks_on(problem: Problem, config: Config, initial: Evaluation) -> list[str]:
-    """Return the remarks on a stored problem, whose initial program was evaluated by an earlier run."""
-    assert problem.folder is not None
-    assert problem.evaluator is not None
-    project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
-    return list(_remarks(problem, read_metrics(config.evaluator.metrics or project.metrics)[0], initial))
 
 
 def load_openevolve(
@@ -83,6 +73,7 @@ def load_openevolve(
     settings: OpenEvolveSettings = NO_SETTINGS,
     frozen: Iterable[Problem] = (),
     open_evaluator: OpenEvaluator = open_openevolve,
+    known: Callable[[Problem], Evaluation | None] | None = None,
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
@@ -90,6 +81,7 @@ def load_openevolve(
     Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from
     one evaluation of the initial program, or from the first problem in `frozen` (stored problems, oldest
     first) with the same files and objectives. Thus, noisy metrics do not make a new problem each time.
+    `known` returns the stored evaluation of its initial program, for the remarks.
 
     Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
     and `InitialProgramError` if the initial program fails or has no numeric metric.
@@ -107,7 +99,8 @@ def load_openevolve(
         learned = kept.evaluator.metrics
         problem = _with_metrics(draft, settings, learned, content)
         if problem.version == kept.version:
-            return LoadedProject(problem, None, tuple(_remarks(problem, declared, None)), config, settings)
+            stored = known(problem) if known else None
+            return LoadedProject(problem, None, tuple(_remarks(problem, declared, stored)), config, settings)
     with open_evaluator(draft, config) as evaluator:
         first = initial = evaluator.evaluate(project.initial)
         if first.feedback.startswith(STOPPED):

@@ -1,6 +1,7 @@
 """Opens an OpenEvolve project, with settings from its YAML file, a TOML file and overrides."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from evovpo.config import Config
@@ -11,7 +12,7 @@ from evovpo.problem.openevolve.loading import LoadedProject, OpenEvaluator, load
 from evovpo.problem.openevolve.metrics import read_metrics
 from evovpo.sandbox.openings import read_openings
 from evovpo.trust import NOT_OPENINGS, asked_for, require
-from evovpo.types import Problem, Trust
+from evovpo.types import Evaluation, Problem, Trust
 
 _USUAL: dict[str, dict[str, object]] = {
     "search": {"joins": False, "rollouts": 1, "islands": 5, "elites": 20},
@@ -30,12 +31,13 @@ def open_project(
     open_evaluator: OpenEvaluator = open_openevolve,
     allow: Sequence[str] = (),
     is_run: bool = False,
+    known: Callable[[Config, Problem], Evaluation | None] | None = None,
 ) -> LoadedProject:
     """Return the project at `path` as a problem, with its configuration.
 
     Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
     The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is `none`, no YAML is read.
-    `frozen` returns the stored problems for `load_openevolve`. Permissions are in `allow` and the user's
+    `frozen` and `known` read the store for `load_openevolve`. Permissions are in `allow` and the user's
     settings. Each entry of `allow` in `metrics.toml` needs a permission; in a run, so do servers and keys in
     the project's own YAML. Raises `NotAllowedError`, `ConfigError`, and errors of `load_openevolve`.
     """
@@ -64,7 +66,8 @@ def open_project(
     require(f"the project {project.folder}", wanted, {*own, *allow, *asked_for(given)})
     words = read_openings(openings, project.folder).words
     config = config.changed(evaluator={"allow": words})
-    loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator)
+    known_here = partial(known, config) if known else None
+    loaded = load_openevolve(path, config, settings, frozen(config), open_evaluator, known_here)
     if others:
         unread = f"not read: {', '.join(others)}; if one of them is its configuration, give it with --config"
         loaded = loaded._replace(remarks=(unread, *loaded.remarks))
