@@ -300,7 +300,7 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
     if not Config.from_json(run.config_json).evaluator.judges:  # whose requests are counted with the others
         row["tokens"] = row["tokens"] or summary.calls.completion_tokens
     scored = best_combined(scores_of(store, run, problem))
-    row["best_score"] = None if scored is None else scored.combined
+    row |= {"best_score": scored and scored.combined, "score_name": scored and scored.name}
     if summary.risen:
         rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])
         together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))

@@ -238,6 +238,9 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
     solved = sum(row["solved"] for row in rows)
     best = reward_text(max((row["best_mean_reward"] for row in rows), default=0.0))
     text = f"**solved {solved} of {len(found)}**" if solved else f"best {best}"
+    if scores := [(row["best_score"], row["score_name"]) for row in rows if row["best_score"] is not None]:
+        score, name = max(scores)
+        text += f", best {name} {score:.6g}"
     if memorised := sum(row["solved"] and row["solved_heldout"] is False for row in rows):
         text += f", {memorised} of these memorised"
     return text + ", not ended" * (not all(one.is_finished for one in found))

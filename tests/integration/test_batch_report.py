@@ -77,7 +77,7 @@ def cell(
     status = status or (RunStatus.SOLVED if is_solved else RunStatus.EXHAUSTED)
     at = Cell(BATCH.run_id(problem, arm, seed), problem, arm, seed)
     row = {"status": status, "solved": is_solved, "solved_after": solved_after, "solved_heldout": None,
-           "best_mean_reward": 1.0 if is_solved else 0.5, "proposed": 100,
+           "best_mean_reward": 1.0 if is_solved else 0.5, "proposed": 100, "best_score": None,
            "curve": [(0, 0.0), (10, 0.5), *[(solved_after, 1.0)] * is_solved]}  # fmt: skip
     return CellResult(at, row)
 
@@ -112,6 +112,17 @@ def test_the_figures_of_arms_by_hand() -> None:
     shares, bests = arm_curve(one, solved_share), arm_curve(one, best_within)
     assert [shares[k].mean for k in (0, 20, 40, 60, 100)] == [0.0, 1 / 8, 2 / 8, 3 / 8, 3 / 8]
     assert [bests[k].mean for k in (0, 10, 20)] == [0.0, 0.5, 0.5 + 0.5 / 8]
+
+
+def test_a_problem_with_a_score_of_its_own_shows_the_best_of_it() -> None:
+    solved: dict[str, tuple[int | None, ...]] = {"a": (None, 40), "b": (None, None)}
+    found = [*both(ONE, solved), *both(TWO, solved)]
+    for one, score in zip(found, (2.5, 2.635) + (None,) * 6, strict=True):
+        assert one.row is not None
+        one.row.update(best_score=score, score_name="combined_score")
+    table = batch_record(Results(BATCH, found))["parts"][-1]
+    shown = {problem: cells[0] for problem, *cells in table["rows"]}
+    assert shown == {"a": "**solved 1 of 2**, best combined_score 2.635", "b": "best 0.500"}
 
 
 def test_only_problems_with_all_seeds_ended_count_and_the_verdict_says_how_many_have_not() -> None:

@@ -25,7 +25,9 @@ from evovpo.proposers.policy_folders import POLICY_FILE
 from evovpo.store import Store
 from evovpo.types import PolicyEventKind
 from trainer.config import ProbeConfig, TrainConfig, UpdateConfig
+from trainer.loop import worth
 from trainer.loop.loop import plan_loop
+from trainer.loop.probe import probe
 from trainer.loop.turns import LoopWatch, Turns
 from trainer.loop.worth import compare
 
@@ -94,7 +96,9 @@ def test_searches_beside_each_other_share_a_database_server(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) -> None:
+def test_a_search_uses_what_was_trained_before_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loop = make_loop(store)
     turns = Turns(loop, store, tmp_path / "policies")
     turns.take(1, trains=False)
@@ -113,6 +117,14 @@ def test_a_search_uses_what_was_trained_before_it(store: Store, tmp_path: Path) 
     assert comparison[0].policy_version == 0
     assert isinstance(result.after, dict)
     assert set(result.after) > {"best_at_k", "pass_at_k", "solved_heldout"}
+    # Stopped and started again, it measures only what is missing.
+    kept = sorted(turns.policies.glob("measured-*/*/*.json"))
+    assert len(kept) == 2 * len(loop.held_out)
+    kept[0].write_text("torn")
+    calls: list[int] = []
+    monkeypatch.setattr(worth, "probe", lambda *args, **named: calls.append(1) or probe(*args, **named))
+    assert compare(turns, 1)[0]._replace(break_even=[]) == result._replace(break_even=[])
+    assert len(calls) == 1
 
 
 @pytest.mark.slow

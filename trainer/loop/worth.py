@@ -1,8 +1,11 @@
 """Compares the start model of a loop with its last version on held-out problems: gain and cost."""
 
+import contextlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +17,11 @@ from evovpo.errors import TrainingError
 from evovpo.experiments.break_even import UNITS, ArmCosts, BreakEven
 from evovpo.experiments.break_even import compare as pays_after
 from evovpo.experiments.pool import Message, TaskDone, run_all
+from evovpo.files import file_digests, written_whole
+from evovpo.judging.measure import Measure
 from evovpo.proposers.local import load_model
 from evovpo.store import Store
-from evovpo.types import Json, PolicyVersion, Problem
+from evovpo.types import Json, PolicyVersion, Problem, content_id
 from trainer.loop.guard import solved_in_searches
 from trainer.loop.loop import Loop
 from trainer.loop.probe import KS, ProbeResult, cpu_seconds, probe
@@ -142,7 +147,10 @@ def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
     count = min(_PARTS * turns.jobs, total)
     # Not the guard's seed: the answers that chose a version must not measure it.
     seed = loop.train.run.seed + 1
-    tasks = [_Part(str(at), version, loop.held_out[at::count], loop.search, seed) for at in range(count)]
+    model = file_digests(Path(version.path), sorted(Path(version.path).glob("*.safetensors")))
+    folder = turns.policies / f"measured-{loop.id}" / content_id(version.path, *model.values())
+    parts = ((f"{at}-of-{count}", loop.held_out[at::count]) for at in range(count))
+    tasks = [_Part(part, version, held_out, loop.search, seed, folder) for part, held_out in parts]
     found: dict[str, _Measured] = {}
 
     def on_message(message: Message) -> None:
@@ -157,14 +165,14 @@ def _measure(turns: Turns, version: PolicyVersion) -> _Measured:
             on_message(TaskDone(task.name, task.run(ignore)))
     elif failed := run_all(tasks, turns.jobs, on_message):
         raise TrainingError(f"{said} could not be measured: {failed[0].reason}; the same command continues")
-    parts = [found[task.name] for task in tasks]
+    measured = [found[task.name] for task in tasks]
     whole = replace(
-        parts[0].probe,
-        problems=tuple(chain.from_iterable(one.probe.problems for one in parts)),
-        measures=tuple(chain.from_iterable(one.probe.measures for one in parts)),
-        tokens=sum(one.probe.tokens for one in parts),
+        measured[0].probe,
+        problems=tuple(chain.from_iterable(one.probe.problems for one in measured)),
+        measures=tuple(chain.from_iterable(one.probe.measures for one in measured)),
+        tokens=sum(one.probe.tokens for one in measured),
     )
-    return _Measured(whole, sum(one.cpu_seconds for one in parts), sum(one.solved for one in parts))
+    return _Measured(whole, sum(one.cpu_seconds for one in measured), sum(one.solved for one in measured))
 
 
 @dataclass(frozen=True)
@@ -174,14 +182,32 @@ class _Part:
     problems: tuple[Problem, ...]
     config: Config
     seed: int
+    folder: Path
+    """Folder for the results, so that a continued loop measures only the missing parts."""
 
     def run(self, tell: Callable[[Any], None]) -> _Measured:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return self._stored()
         search, began = self.config.search, cpu_seconds()
         found = probe(self.version, self.problems, answers=search.answers, seed=self.seed, config=self.config)
         seconds = cpu_seconds() - began
         config = self.config.changed(search={"evaluations": min(ANSWERS, search.evaluations)})
         solved, _ = solved_in_searches(self.version, self.problems, config)
+        with contextlib.suppress(OSError), written_whole(self.folder / f"{self.name}.json") as partial:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stored = asdict(found), seconds, sum(solved)
+            partial.write_text(json.dumps(stored, default=np.ndarray.tolist))
         return _Measured(found, seconds, sum(solved))
+
+    def _stored(self) -> _Measured:
+        found, seconds, solved = json.loads((self.folder / f"{self.name}.json").read_text())
+        measures = []
+        for one in found.pop("measures"):
+            for name in ("rewards_C_m_D", "unseen_C_m"):
+                one[name] = one[name] and np.array(one[name])
+            measures.append(Measure(**one))
+        names = tuple(map(tuple, found.pop("problems")))
+        return _Measured(ProbeResult(problems=names, measures=tuple(measures), **found), seconds, solved)
 
 
 def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str, float]:
