@@ -1,7 +1,7 @@
-"""Evolutionary program search whose proposer learns from the search.
+"""Evolutionary program search with a language model that learns from the search.
 
-`evolve` makes a whole run, `resume` continues one. `Search` is an ask-and-tell interface for your own loop.
-`list_runs` and `read_run` read a store. A module is imported when one of its names is first used.
+`evolve` runs a search, and `resume` continues a stopped search. With `Search`, your own code
+samples and evaluates the programs. `list_runs` and `read_run` read stored searches.
 """
 
 from importlib import import_module

@@ -141,7 +141,6 @@ class ModelConfig(Section):
 
     @classmethod
     def section(cls) -> str:
-        """Return `models`, the name of the list of models."""
         return "models"
 
     name: str = ""
@@ -263,7 +262,7 @@ class StoreConfig(Section):
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The store's SQLite files, existing or not, unreadable to programs; empty for other databases."""
+        """The possible SQLite files of the store, to be hidden from programs; empty for other databases."""
         scheme, separator, database = self.url.partition(":///")
         if not (separator and scheme.startswith("sqlite") and database):
             return ()
@@ -308,7 +307,7 @@ class Config(Tree):
 
     @classmethod
     def of_today(cls, data: Any) -> Any:
-        """Return stored settings without those that only older versions had."""
+        """Return the stored settings of an older version as settings of this version."""
         for (section, key, value), today in _GONE_VALUES.items():
             part = data.get(section) if isinstance(data, dict) else None
             if isinstance(part, dict) and part.get(key) == value:

@@ -61,7 +61,7 @@ class Section(BaseModel):
         return cls.__name__.removesuffix("Config").lower()
 
     def changed(self, **values: Any) -> Self:
-        """Return a validated copy with new values. A mapping as value changes single keys of a section."""
+        """Return a validated copy with new values. For a section, a mapping gives only the keys to change."""
         found = dict(self)
         for name, value in values.items():
             is_section = isinstance(value, Mapping) and isinstance(found[name], Section)
@@ -106,7 +106,7 @@ class Tree(Section):
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return {`section.key`: (own value, value in `other`)} where values differ; a list is one value."""
+        """Return {`section.key`: (own value, value in `other`)} where values differ."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value
@@ -119,7 +119,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the configuration that `to_json` (of any version) has written. Raises `ConfigError`."""
+        """Return the configuration that `to_json` of any version wrote. Raises `ConfigError` if invalid."""
         origin = "stored configuration"
         try:
             data = json.loads(text)
@@ -219,7 +219,7 @@ class Tree(Section):
 
     @classmethod
     def read_changes(cls, texts: Iterable[str]) -> dict[str, object]:
-        """Parse texts `section.key=value` to {`section.key`: value}. The values are not checked yet."""
+        """Return {`section.key`: value} from texts `section.key=value`. The values are not checked yet."""
         sections, changes = cls._sections(), dict[str, object]()
         for text in texts:
             name, equals, value = text.partition("=")
@@ -254,7 +254,7 @@ def _sentence(field: FieldInfo) -> str:
 
 
 def merged(layers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the merged layers. A later layer overrides single keys, but replaces a whole list of tables."""
+    """Return the layers merged key by key; later layers win. A list of tables is replaced as a whole."""
     tree: dict[str, Any] = {}
     for layer in layers:
         for name, values in layer.items():

@@ -1,4 +1,4 @@
-"""The exceptions of evovpo. A failing candidate is not an exception, but an `Evaluation` with a status."""
+"""The exceptions of evovpo. A failing candidate program raises none; its `Evaluation` has a status."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ class ConfigError(EvovpoError, ValueError):
 
 
 class NotAllowedError(ConfigError):
-    """A store or project needs permissions that were not granted; `words`: the missing `--allow` values."""
+    """A store or project needs permissions that were not granted. `words` lists them."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class SandboxError(EvovpoError, RuntimeError):
 
 
 class SearchError(EvovpoError, ValueError):
-    """An invalid call of `ask` or `tell`, such as an unknown ticket or a vector of the wrong length."""
+    """An invalid call of `ask` or `tell`, such as a reply to an unknown prompt."""
 
 
 class ReplayError(EvovpoError, RuntimeError):
@@ -75,7 +75,7 @@ class ReplayError(EvovpoError, RuntimeError):
 
 
 def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -> None:
-    """Raise one error `kind` that lists the messages in `faults`, each once. Without messages do nothing."""
+    """Raise one error of class `kind` that lists the different messages in `faults`, if there are any."""
     listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise kind(listed[0])

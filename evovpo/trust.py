@@ -1,6 +1,7 @@
-"""Permissions required by a store or a project, and whether the user granted them (docs/security.md).
+"""Checks which permissions a store or project requires, and whether the user granted them.
 
-A mark, a file outside the store, records that this user created a run or granted its permissions.
+A file outside the store, called a mark, records that this user created a run or granted its permissions. See
+`docs/security.md`.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ _USUAL_KEY = ModelConfig.model_fields["key_variable"].default
 
 
 def asked_for(config: Config, problem: Problem | None = None) -> tuple[str, ...]:
-    """Return the `--allow` values required by settings and by a problem that runs its own code."""
+    """Return the `--allow` values (permissions) that the settings and the problem require."""
     return tuple(dict.fromkeys(_asked(config, problem)))
 
 
@@ -42,7 +43,7 @@ def _asked(config: Config, problem: Problem | None) -> Iterator[str]:
 
 
 def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
-    """Raise `NotAllowedError` if `origin` requires permissions (`words`) that were not `granted`."""
+    """Raise `NotAllowedError` if `origin` requires permissions (`words`) that the user has not granted."""
     granted = set(granted)
     missing = [word for word in words if word not in granted]
     if missing:
@@ -55,7 +56,7 @@ def require(origin: str, words: Iterable[str], granted: Iterable[str]) -> None:
 
 
 def mark(run_id: str, words: Iterable[str]) -> None:
-    """Record outside the store that this user created a run, or granted the run's permissions."""
+    """Record outside the store that this user created a run, or granted its permissions (`words`)."""
     path = _mark(run_id, words)
     with contextlib.suppress(OSError):  # without the mark a resumed run asks again
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

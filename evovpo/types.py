@@ -1,8 +1,8 @@
-"""The records shared by every part of evovpo: frozen values, no I/O, no third-party imports.
+"""The records shared by all parts of evovpo: immutable values, without I/O and third-party imports.
 
-Names of arrays with several dimensions, such as `rewards_G_M_D`, end with letters for the dimensions:
-`P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components,
-`N` training rows, `T` tokens.
+The name of an array with several dimensions, such as `rewards_G_M_D`, ends with a letter for each dimension:
+`P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components, `N` training rows, `T`
+tokens.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class Status(StrEnum):
 
     @property
     def is_candidate_fault(self) -> bool:
-        """True for a failure caused by the program. In training, such a failure counts as the zero vector."""
+        """True for a failure caused by the program. In training, the program then has rewards of zero."""
         return self not in (Status.OK, Status.SANDBOX_ERROR)
 
 
@@ -70,7 +70,7 @@ class ParentRole(StrEnum):
 
 
 class PromptKind(StrEnum):
-    """Kind of a ticket (a `Prompt`)."""
+    """The kind of a `Prompt`."""
 
     SEED = "seed"
     """Without a model: the starting programs of the problem, which do not count against the budget."""
@@ -96,7 +96,7 @@ class PromptKind(StrEnum):
 
 
 class PolicyEventKind(StrEnum):
-    """Kind of event in the life of a policy version."""
+    """The kind of an event of a policy version."""
 
     PUBLISHED = "published"
     """Written to disk, verified against the trainer's log-probabilities, and stored."""
@@ -196,9 +196,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One axis of the MAP-Elites grid, named `length` (of the source), `reward:OBJECTIVE` or `metric:NAME`.
+    """An axis of the MAP-Elites grid: `length` (of the source), `score`, `reward:OBJECTIVE` or `metric:NAME`.
 
-    `edges` are the ascending inner bin edges. If `edges` is empty, the first programs determine the edges.
+    `edges` are the inner bin edges, ascending. Without `edges`, the axis has `bins` equal bins between its
+    lowest and highest value so far.
     """
 
     name: str
@@ -207,7 +208,7 @@ class Feature:
 
 
 class EvaluatorMode(StrEnum):
-    """Where a candidate runs, for evaluators that import candidates."""
+    """The process that runs a candidate, for evaluators that import the candidate."""
 
     WHOLE = "whole"
     """Evaluator and candidate share one sandboxed process. This always works, but has low trust."""
@@ -220,8 +221,8 @@ class Metric:
     """Conversion of one number x returned by an evaluator to one reward component.
 
     The reward rises linearly from 0 at `low` to 1 at `high`, and is clipped. A soft metric has no declared
-    bounds; its reward is 1/2 + atan((x - low) / (high - low)) / pi. With `lower_is_better` the reward is
-    1 minus this value.
+    bounds; its reward is 1/2 + atan((x - low) / (high - low)) / pi, where `low` is the initial program's
+    value. With `lower_is_better`, the reward is 1 minus this value.
     """
 
     name: str
@@ -233,7 +234,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorFolder:
-    """An evaluator in OpenEvolve's format, which imports the candidate itself."""
+    """An evaluator in OpenEvolve's format: Python code that imports the candidate itself."""
 
     file: str
     """Name of the Python file in the problem's folder that defines `evaluate(program_path)`."""
@@ -318,7 +319,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What `ask` returns, also called a ticket: messages for a model, or ready programs in `proposals`."""
+    """A prompt, also called a ticket: messages for a model, or programs (`proposals`) that need no model."""
 
     id: str
     run_id: str
@@ -342,7 +343,7 @@ class Prompt:
 
     @property
     def slots(self) -> int:
-        """Number of candidates that count against the budget."""
+        """Number of candidates of this prompt that count against the budget."""
         if self.kind.is_free:
             return 0
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers
@@ -354,7 +355,7 @@ class Prompt:
 
     @property
     def has_model(self) -> bool:
-        """True if a model answers the ticket; false if the ticket already contains programs."""
+        """True if a model answers the prompt; false if the prompt already contains programs."""
         return self.kind is not PromptKind.JOIN and not self.kind.is_free
 
 
@@ -390,7 +391,7 @@ class Rollout:
 
 
 class CallOutcome(StrEnum):
-    """How one request to a model server ended."""
+    """The outcome of one request to a model server."""
 
     OK = "ok"
     RETRIED = "retried"
@@ -418,7 +419,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One answer of a rollout, or one program of a ticket without a model."""
+    """One answer in a rollout, or one program of a prompt that needs no model."""
 
     id: str
     prompt_id: str
@@ -486,7 +487,7 @@ class JudgedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Tell:
-    """One evaluated reply to a ticket, which `tell` applies as a whole; stored in one transaction."""
+    """One evaluated reply to a prompt, which is applied and stored as a whole."""
 
     prompt_id: str
     rollout: Rollout | None
@@ -496,7 +497,7 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The evaluated rollouts of one prompt: the input of a trainer."""
+    """The evaluated rollouts (completions) of one prompt: the input of a trainer."""
 
     prompt: Prompt
     rollouts: tuple[Rollout, ...]
@@ -510,7 +511,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class PolicyVersion:
-    """A version of the policy: a complete model folder, ready to be served. Number 0 is the start model."""
+    """A version of the policy (the trained model): a complete model folder. Version 0 is the start model."""
 
     number: int
     parent: int | None
@@ -524,7 +525,7 @@ class PolicyVersion:
 
 @dataclass(frozen=True, slots=True)
 class PolicyEvent:
-    """An event in the life of a policy version. The latest serving event names the version now served."""
+    """An event of a policy version. Searches use the version of the latest event with `kind.is_serving`."""
 
     number: int | None
     """Version number; None for a failure before a version existed. Some refused versions are not stored."""
@@ -560,7 +561,7 @@ class Training:
 class TrainingStep:
     """Statistics of one optimiser step, as means over the groups of the step.
 
-    `entropy`, `kl`, `clip_share` and `loss` are means over trained tokens, with the weights before the step.
+    `entropy`, `kl`, `clip_share` and `loss` are means over the trained tokens, before the weights change.
     """
 
     training_id: str
@@ -614,7 +615,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """A stretch of a run under one configuration. Resuming the run with other settings begins a new part."""
+    """A part of a run with one configuration. Resuming the run with other settings begins a new part."""
 
     asks_before: int
     tells_before: int
@@ -622,7 +623,7 @@ class RunPart:
 
 
 def content_id(*parts: str) -> str:
-    """Return an id of 16 hex digits for the given texts: the start of a SHA-256, with length prefixes."""
+    """Return the first 16 hex digits of the SHA-256 of the given texts, each preceded by its length."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")

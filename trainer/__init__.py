@@ -1,4 +1,4 @@
-"""Trains the proposer's model from stored runs, or on policy with TRL (`VPOTrainer`, `VPOConfig`)."""
+"""Trains the model that proposes programs, from stored runs or on-policy with TRL (`VPOTrainer`)."""
 
 from typing import TYPE_CHECKING, Any
 

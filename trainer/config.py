@@ -1,7 +1,7 @@
-"""The trainer's configuration: one typed tree, read from a TOML file and changed key by key.
+"""The trainer's settings, read from a TOML file and changed by `SECTION.KEY=VALUE` options.
 
-Its resolved form is stored with every training and is part of the training's id. The inputs (runs, store)
-and the output (policies folder) are arguments of the command, not settings.
+The settings in effect are stored with every training and are part of the training's id. Runs, store and
+policies folder are arguments of the command, not settings.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ ObjectiveName = Literal[
 
 
 class ObjectiveConfig(Section):
-    """How rewards become advantages."""
+    """The training objective, which turns rewards into advantages."""
 
     name: ObjectiveName = "vpo-at-k"
     """Training objective; change it to compare methods."""
@@ -27,13 +27,13 @@ class ObjectiveConfig(Section):
     alpha: AboveZero = 1.0
     """Dirichlet concentration of the weightings; set it below 1 for many components."""
     k: Positive | None = None
-    """k of the -at-k objectives; None: half of a group, at most 8 for max-at-k."""
+    """k of the -at-k objectives; None: half of a group, and except for max-at-k at most 8."""
     scalar: Annotated[tuple[NotNegative, ...], "a list of numbers, 0 or more"] = ()
     """Component weights of the scalar reward in grpo, max-at-k and multi-rlvr; empty for the mean."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of `trainer.objectives` besides the name."""
+        """All settings of the objective, without its name."""
         return self.model_dump(exclude={"name"})
 
 
@@ -57,7 +57,7 @@ class UpdateConfig(Section):
 
 
 class DataConfig(Section):
-    """The groups to train on."""
+    """The selection of the groups (rollouts of one prompt each) to train on."""
 
     gone: ClassVar[Mapping[str, str]] = {"rollouts": "search with search.rollouts=8 instead"}
 
@@ -102,7 +102,7 @@ class TrainingRunConfig(Section):
 
 
 class TrainConfig(Tree):
-    """The whole configuration of a training, resolved and checked."""
+    """The whole configuration of a training."""
 
     objective: ObjectiveConfig = ObjectiveConfig()
     update: UpdateConfig = UpdateConfig()

@@ -1,12 +1,12 @@
 """Training objectives: pure functions from the reward vectors of one group to its advantages.
 
-A group is G rollouts of one prompt, each with m answers of D rewards. The rewards of a group are an array
-`rewards_G_M_D`, or a list of G arrays `[m_g, D]` if rollouts have different numbers of answers. A missing
-answer counts as zeros, which never raise a maximum. Only this module turns reward vectors into scalars.
+A group is G rollouts of one prompt, each with m answers of D rewards. The rewards of a group are an array of
+shape (G, m, D), or a list of G arrays (m_g, D) if rollouts have different numbers of answers. A missing
+answer counts as zeros, which never raise a maximum.
 
-Deliberate departures from the papers: every objective divides by the population's standard deviation plus
-1e-6 (veRL's GRPO uses the sample's), so that objectives differ only in their scores. If the deviation is
-below 1e-6, all advantages are zero. Rewards are not normalised beforehand.
+The normalisation deliberately departs from the papers, so that objectives differ only in their scores. Every
+objective divides by the population's standard deviation plus 1e-6, while veRL's GRPO uses the sample's. If
+the deviation is below 1e-6, all advantages are zero. Rewards are not normalised beforehand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,15 +35,15 @@ DRAWN_SETS = 1 << 12
 
 
 def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Generator) -> Floats:
-    """Return K weightings `[K, D]` from Dirichlet(alpha, …, alpha): non-negative, each row sums to 1.
+    """Return random weightings, of shape (K, D), from a symmetric Dirichlet distribution.
 
-    K is `settings.draws` and D is `components`. The state of `rng` determines the weightings.
+    K is `settings.draws`, D is `components`, and the concentration is `settings.alpha`.
     """
     return rng.dirichlet(np.full(components, settings.alpha), settings.draws)
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
-    """Return a score `[G]` for each rollout's set of answers: the best weighted reward, mean over weightings.
+    """Return each rollout's score `[G]`: the best weighted reward of its answers, averaged over weightings.
 
     This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). A set without answers scores 0.
     """
@@ -52,11 +52,11 @@ def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
 
 
 def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
-    """Return transformed scores `[G, …]`. Their mean estimates the expected maximum of k scores without bias.
+    """Return transformed scores whose mean is an unbiased estimate of the expected maximum of k scores.
 
-    With ranks i = 1…n in ascending order, T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k) (arXiv
-    2510.23393). The result is T_i n / k, so that its mean is the estimate. Works along the first axis; k = 1
-    changes nothing, and tied scores get equal values. Raises `ConfigError` unless 1 ≤ k ≤ n.
+    For scores s_i in ascending order, i = 1…n, T_i = [C(i−1, k−1) s_i + Σ_{j>i} C(j−2, k−2) s_j] / C(n, k)
+    (arXiv 2510.23393). The result is T_i n / k, so that its mean is the estimate. The transform works along
+    the first axis. Tied scores get equal values. Raises `ConfigError` unless 1 ≤ k ≤ n.
     """
     scores = np.asarray(scores_G, dtype=np.float64)
     n = len(scores)
@@ -78,11 +78,11 @@ def max_at_k(scores_G: npt.ArrayLike, k: int) -> Floats:
 
 
 def join_at_k(rewards: Rewards, k: int, rng: np.random.Generator) -> Floats:
-    """Return a value `[G]` per rollout: the mean value of the sets of k rollouts that contain the rollout.
+    """Return, for each of G rollouts, the mean value of the sets of k rollouts that contain this rollout.
 
-    The value of a set is the value of the best join of two of its answers. A join has, for each component,
-    the higher reward of the two answers, as in a search; its value is the mean over components. The mean over
-    rollouts estimates the mean value of a set without bias. If there are more than `LISTED_SETS` sets, about
+    A join of two answers has, for each component, the higher of their rewards. Its value is the mean over
+    components. The value of a set is that of the best join of two of its answers. The mean of the result is
+    an unbiased estimate of the mean value of a set. If there are more than `LISTED_SETS` sets, about
     `DRAWN_SETS` are drawn from `rng`. Equal rollouts get equal values. Raises `ConfigError` unless 1 ≤ k ≤ G.
     """
     padded = _padded(rewards)
@@ -128,7 +128,7 @@ class TrainingObjective:
     """Minimum number of answers per rollout; with fewer answers, the objective equals GRPO."""
 
     def least_rollouts(self, settings: ObjectiveConfig, answers: int) -> int:
-        """Return the minimum rollouts per prompt for `settings`, if every rollout has `answers` answers."""
+        """Return the minimum number of rollouts per prompt, if each rollout has `answers` answers."""
         if "k" in self.settings and settings.k:
             return settings.k + 1 if self.answers == "one" else max(2, -(-settings.k // answers))
         return 2
@@ -142,14 +142,15 @@ def advantages(
     valid: npt.ArrayLike | None = None,
     **settings: Any,
 ) -> Floats:
-    """Return the advantages `[G]` of one group.
+    """Return the advantages of one group, one per rollout.
 
-    `valid` (G booleans) excludes rollouts, for example after a sandbox fault. An excluded rollout counts in
-    no mean, and its advantage is zero. With fewer than two valid rollouts, all advantages are zero.
+    `valid` has a boolean for each rollout. A rollout with False, for example after a sandbox fault, is
+    ignored and has the advantage zero. With fewer than two valid rollouts, all advantages are zero.
     `settings` are those of `ObjectiveConfig`; an objective ignores settings that it does not read.
 
     Raises `ConfigError` for an unknown objective or setting, too few or too many answers, or a k that is too
-    large for the group; `ValueError` if the group is empty, a reward is not finite, or rollouts differ in D.
+    large for the group. Raises `ValueError` if the group is empty, a reward is not finite, or rollouts have
+    different numbers of components.
     """
     return batch_advantages(name, [rewards], rng=rng, valid=[valid], **settings)[0]
 
@@ -210,31 +211,31 @@ def _max_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConf
 def _multi_rlvr(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
     """Return the z-scores of the scalar reward of each rollout's best answer, as in VPO's paper.
 
-    This is multi-answer RLVR after arXiv 2603.24844; VPO's released code sums over distinct answers.
+    This is multi-answer RLVR (arXiv 2603.24844). VPO's released code sums over distinct answers instead.
     """
     return _z_scores(_scalars(rewards, settings).max(axis=1))
 
 
 def _random_weight(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the z-scores of w·r for one random weighting w, a baseline of arXiv 2605.22817."""
+    """Return the z-scores of rewards under one random weighting, a baseline of arXiv 2605.22817."""
     weights = draw_weights(rewards.shape[2], settings.model_copy(update={"draws": 1}), rng)
     return _z_scores(rewards[:, 0] @ weights[0])
 
 
 def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the advantages of VPO (arXiv 2605.22817), where a set is the answers of one rollout."""
+    """Return the advantages of VPO (arXiv 2605.22817), which scores the answers of a rollout as a set."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), 1)
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return advantages of max@k on VPO's objective. A set is k answers of several rollouts, as in ROSA."""
+    """Return the z-scores of max@k applied to VPO's score, for sets of k answers of several rollouts."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
 def _rosa(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the z-scores of E_w [max_j w·r_j − max_{j≠i} w·r_j]: ROSA (GX-Chen et al. 2026) with R = w·r.
+    """Return the advantages of ROSA (GX-Chen et al. 2026) with the reward w·r, averaged over weightings w.
 
-    Up to shift and scale, this is the max@k transform with k = G − 1.
+    These are z-scores of E_w [max_j w·r_j − max_{j≠i} w·r_j] or, equally, of max@k with k = G − 1.
     """
     best = _best_G_K(rewards, draw_weights(rewards.shape[2], settings, rng))
     second, first = np.partition(best, -2, axis=0)[-2:]
@@ -267,7 +268,7 @@ ONE_ANSWER_ADVICE = (
 
 
 def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
-    """Return the z-scores of the mean over weightings of max@k on each rollout's best weighted reward.
+    """Return the z-scores of max@k of the rollouts' best weighted rewards, averaged over weightings.
 
     k is `rollouts`, but at most G − 1: with k = G, all transformed scores would be equal.
     """
@@ -278,7 +279,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return how many rollouts have k answers in total. By default, k is half of all answers, at most 8."""
+    """Return the number of rollouts with k answers in total (default k: half of all answers, at most 8)."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 
@@ -288,7 +289,7 @@ def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
 
 
 def _scalars(rewards: Floats, settings: ObjectiveConfig) -> Floats:
-    """Return the scalar reward of each answer `[G, M]`: the mean of its components, weighted by `scalar`."""
+    """Return each answer's scalar reward: the mean of its components, weighted by `settings.scalar`."""
     weights = settings.scalar or None
     if weights and (len(weights) != rewards.shape[2] or not sum(weights)):
         raise ConfigError(

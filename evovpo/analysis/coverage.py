@@ -22,7 +22,7 @@ class Coverage(NamedTuple):
 
 
 def coverage_curve(vectors: Sequence[tuple[int, Sequence[float]]], weights_K_D: Array) -> list[Coverage]:
-    """Return the points at which joint coverage rises. `vectors` are (evaluations, rewards), in order."""
+    """Return the points at which joint coverage rises. `vectors` has ordered pairs (evaluations, rewards)."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}
@@ -42,6 +42,6 @@ def coverage_curve(vectors: Sequence[tuple[int, Sequence[float]]], weights_K_D: 
 
 
 def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
-    """Return the joint coverage of N >= 1 reward vectors: the last point of their `coverage_curve`."""
+    """Return the joint coverage of one or more reward vectors."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

@@ -1,7 +1,7 @@
 """Finds groups of similar reward components, and computes the mean reward of each group.
 
-With many components, random weightings are nearly uniform: VPO's reward is hardly above the best mean reward.
-Groups avoid this effect. Section `[grouping]` of `problem.toml` sets groups for the trainer and the doctor.
+With many components, random weights are nearly equal, so VPO's reward of a set of answers hardly exceeds the
+highest mean reward of one answer. Section `[grouping]` of `problem.toml` defines a problem's groups.
 """
 
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ _DECIMALS = 9
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
-    """Return the mean reward of each of the problem's C groups, `[..., C]`; without groups, `rewards`."""
+    """Return the mean rewards of a problem's C groups, shape (..., C). Without groups, return `rewards`."""
     values = np.asarray(rewards, dtype=np.float64)
     return group_rewards(values, problem.groups) if problem.groups else values
 
 
 def group_rewards(rewards: npt.ArrayLike, groups: Sequence[Sequence[int]]) -> Floats:
-    """Return the mean of each of C groups of components, `[..., C]`, from rewards `[..., D]`."""
+    """Return the mean rewards of C groups, of shape (..., C), from component rewards of shape (..., D)."""
     values = np.asarray(rewards, dtype=np.float64)
     return np.stack([values[..., list(group)].mean(axis=-1) for group in groups], axis=-1)
 
 
 def component_names(problem: Problem) -> tuple[str, ...]:
-    """Return the C component names, such as `row-1`, `row-2+row-3`, `row-4+5 more` (row-4 and 5 others)."""
+    """Return the component names, such as `row-1`, `row-2+row-3`, or `row-4+5 more` (row-4 and 5 others)."""
     names = [objective.name for objective in problem.objectives]
     groups = problem.groups or tuple((index,) for index in range(len(names)))
     members = [[names[index] for index in group] for group in groups]
@@ -49,7 +49,7 @@ def component_names(problem: Problem) -> tuple[str, ...]:
 
 
 def correlations(answers_N_D: Floats) -> Floats:
-    """Return the Pearson correlations `[D, D]` of components over N answers; NaN for a constant component."""
+    """Return the (D, D) Pearson correlations of components over N answers; NaN for a constant component."""
     centred = answers_N_D - answers_N_D.mean(axis=0)
     norms = np.sqrt((centred**2).sum(axis=0))
     # A constant column differs from its mean only by rounding.
@@ -60,12 +60,11 @@ def correlations(answers_N_D: Floats) -> Floats:
 
 
 def behavioural_groups(answers_N_D: Floats, most: int = MOST_COMPONENTS, alike: float = ALIKE) -> Groups:
-    """Return groups of components that vary alike. `most`, the maximum number of groups, is at least 3.
+    """Return groups of correlated components. `most`, the maximum number of groups, is at least 3.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and
-    there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`) stay
-    single. If D is larger, all components that are always 0 form one group, and all other constant components
-    form a second group. Members and groups are in ascending order.
+    there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`)
+    are not merged. If D is larger, constant components form up to two groups: always 0, and constant above 0.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]

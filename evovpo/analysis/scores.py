@@ -32,10 +32,10 @@ def number(value: Json) -> float | None:
 
 
 def combined_score(metrics: Mapping[str, Json], left_out: Collection[str]) -> float | None:
-    """Return the metric `combined_score` or, without this metric, the mean of all finite numbers.
+    """Return the metric `combined_score` or, if it is missing, the mean of all metrics that are numbers.
 
-    Metrics in `left_out` count only if all numbers are in `left_out`. The result is None for a non-finite
-    `combined_score`, or if no metric but `error` is a number. Source: OpenEvolve 0.4.0, `get_fitness_score`.
+    The mean ignores the metrics in `left_out`, unless they are the only numbers. Returns None if there is no
+    finite result, or if `error` is the only number. Source: OpenEvolve 0.4.0, `get_fitness_score`.
     """
     counted = [*counted_metrics(metrics, left_out).values()]
     mean = sum(counted) / len(counted) if counted else math.nan
@@ -63,14 +63,14 @@ def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) ->
 
 
 def score_json(name: str, score: float | None) -> dict[str, Json]:
-    """Return JSON fields with a score and its name; a `combined_score` also has its own field."""
+    """Return JSON fields with a score and its name. For a `combined_score`, add a field of this name."""
     if score is None:
         return {}
     return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
-    """Return the score of an evaluated program, or `NO_SCORE`; None if reward vectors rank programs."""
+    """Return a program's score, `NO_SCORE` if it has none, or None if the problem ranks by reward vectors."""
     if problem.evaluator is None or problem.evaluator.left_out is None:
         return None
     if evaluation.status is not Status.OK:
@@ -86,7 +86,7 @@ def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
 
 
 def merit(problem: Problem, evaluation: Evaluation) -> float:
-    """Return the score of an evaluated program or, if reward vectors rank programs, its mean reward."""
+    """Return a program's score or, if the problem ranks programs by reward vectors, the mean reward."""
     values = compared(problem, evaluation) or (0.0,)
     return sum(values) / len(values)
 
@@ -122,7 +122,7 @@ class Scored(NamedTuple):
 
     @property
     def combined(self) -> float | None:
-        """`combined_score`, or the mean used in its place; None if the candidate failed or has no score."""
+        """The score (see `combined_score`); None if the candidate failed or has no score."""
         if self.status is not Status.OK:
             return None
         if self.left_out is None:
@@ -145,7 +145,7 @@ def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
 
 
 def only_failures(scores: Sequence[Scored], feedback_of: Callable[[str], str]) -> bool:
-    """True if every program failed by status or by `failure`. `feedback_of` maps program id to feedback."""
+    """True if every program failed. `feedback_of` maps a program id to the feedback of its evaluation."""
     return all(
         item.status is not Status.OK or failure(item.metrics, feedback_of(item.program_id)) for item in scores
     )

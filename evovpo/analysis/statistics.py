@@ -1,14 +1,10 @@
-"""Estimates of a policy from sampled answers (best@k, pass@k, diversity), and confidence intervals.
+"""Statistics of a policy's sampled answers (best@k, pass@k, diversity), and confidence intervals.
 
-best@k and pass@k are exact expectations over draws without replacement from the N given answers. No random
-numbers are used, so two policies compared on the same tasks differ only by their answers.
-
-Two arms (policies or methods) are compared by paired bootstrap intervals and sign-flip tests. Each arm has
-values `[S, T]`: S training seeds (1 without training), and T tasks in the same order for both arms. The
-bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). Of n seeds or tasks, n - 1 are
-drawn (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, intervals
-are still too narrow: in simulations with 40 tasks, 84 to 95 % of nominal 95 % intervals contained the true
-value. Without resampling of seeds, 0 to 60 % of the intervals contained the true value.
+Two arms (policies or methods) are compared by paired bootstrap intervals and sign-flip tests. The values of
+an arm have shape (S, T): S training seeds (S = 1 if nothing was trained), and T tasks in the same order for
+both arms. The bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). It draws n - 1 of n
+seeds or tasks (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, the
+intervals are too narrow: in simulations with 40 tasks, the coverage of 95 % intervals was 84 to 95 %.
 """
 
 import itertools
@@ -29,9 +25,9 @@ _EXACT_TASKS = 14
 
 
 def best_at_k(values_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the exact expected best value of k answers from C completions of m answers each.
+    """Return for each k the exact expected best value among k answers, from C completions of m answers each.
 
-    `values_C_m` has a row for each completion, with 0 for missing answers; shape `[N]` means m = 1. The k
+    `values_C_m` has a row for each completion, with 0 for missing answers; shape (N,) means m = 1. The k
     answers are drawn as in the paper (arXiv 2605.22817): draw ceil(k/m) of the C completions without
     replacement, join them, and keep the first k answers. Raises `ConfigError` unless 1 <= k <= C·m.
     """
@@ -76,9 +72,10 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that one or two of k answers suffice to be right on every component.
+    """Return for each k the probability that one or two of k answers together cover all components.
 
-    Estimated from 2,000 random orders of the completions, with a standard error of at most 0.011.
+    An answer covers the components on which it is right. The estimate uses 2,000 random orders of the
+    completions; its standard error is at most 0.011.
     """
     rewards = np.asarray(rewards_C_m_D, dtype=np.float64)
     chains, length, components = rewards.shape
@@ -101,8 +98,7 @@ def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
 def diversity(vectors_N_D: npt.ArrayLike) -> float:
     """Return the mean L1 distance between the reward vectors of two different answers, in [0, D].
 
-    This is the diversity of the paper (arXiv 2605.22817); 0.0 for fewer than two answers. The sum uses
-    sorted columns: a value of rank i is the maximum of i pairs and the minimum of N - 1 - i pairs.
+    This is the diversity of the paper (arXiv 2605.22817). It is 0.0 for fewer than two answers.
     """
     vectors = np.asarray(vectors_N_D, dtype=np.float64)
     count = len(vectors)
@@ -113,7 +109,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return (different readable answers) / (all answers). `keys` identify answers; None means unreadable."""
+    """Return the share of different readable answers. A key identifies an answer; None means unreadable."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
@@ -122,7 +118,7 @@ def _count_at_most(values_N: Array, thresholds: Array) -> npt.NDArray[np.int64]:
 
 
 def _all_below(population: int, drawn: int) -> Array:
-    """Return C(n, q) / C(N, q) for n = 0..N: the probability that q draws from N are among the first n."""
+    """Return for n = 0, ..., `population` the probability that all draws are among the first n items."""
     n = np.arange(population, 0, -1)
     steps = np.maximum(n - drawn, 0) / n
     return np.concatenate([[1.0], np.cumprod(steps)])[::-1]
@@ -203,7 +199,7 @@ def sign_flip_p(
 
 
 def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
-    """Return weights `[draws, units]`: each unit's share of `units` - 1 draws with replacement."""
+    """Return `draws` weight vectors: the share of each seed or task in (units - 1) draws with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn
 

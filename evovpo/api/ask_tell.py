@@ -1,4 +1,4 @@
-"""The `ask` and `tell` interface: your code samples and evaluates programs, evovpo chooses the prompts."""
+"""The `ask` and `tell` interface: evovpo chooses prompts; your code samples and evaluates programs."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -71,13 +71,13 @@ class Search:
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.
 
-        If `prompt.has_model`, sample `prompt.rollouts` texts for `prompt.messages`. Otherwise sample nothing:
-        the prompt itself contains programs, as the first prompt does. Pass prompts to `tell` in any order.
+        If `prompt.has_model` is true, sample `prompt.rollouts` texts for `prompt.messages`. If it is false,
+        sample nothing: the prompt already contains programs. You may answer prompts in any order.
         """
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources of new programs. They are in `texts` if `prompt.has_model`, else in `prompt`."""
+        """Return the sources of new programs in `texts` or, if `prompt.has_model` is false, in `prompt`."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
@@ -87,7 +87,7 @@ class Search:
     ) -> None:
         """Report the replies to a prompt; `rewards` is {program source: {component: reward in [0, 1]}}.
 
-        A failed program has None, which counts as rewards of 0. A repeated call changes nothing.
+        For a failed program, give None, which counts as rewards of 0. A repeated call changes nothing.
         Raises `ConfigError` if the rewards of a program are missing or outside [0, 1].
         """
         replies = self._replies(prompt, texts)

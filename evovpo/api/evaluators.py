@@ -21,7 +21,8 @@ def project_of(
 ) -> tuple[str, str]:
     """Return the path of the evaluator and the path of the initial program (empty if there is none).
 
-    Functions and source text are written to files in `evovpo-out`. Raises `ConfigError` or `ProblemError`.
+    Functions and source text are first written to files in `evovpo-out`. Raises `ConfigError` for unusable
+    arguments, and `ProblemError` if a file cannot be written.
     """
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):
@@ -52,7 +53,6 @@ def evaluator_source(function: EvaluatorFunction) -> str:
 
 
 def _collect(function: Any, found: dict[str, str]) -> None:
-    """Add the source of a function or class to `found`, after the definitions that the source uses."""
     name = getattr(function, "__name__", repr(function))
     if name in found:
         return
@@ -76,7 +76,6 @@ def _collect(function: Any, found: dict[str, str]) -> None:
 
 
 def _define(name: str, value: Any, module: str, found: dict[str, str]) -> None:
-    """Add to `found` the code that defines `name` as `value`, for a function from `module`."""
     home = getattr(value, "__module__", None)
     if isinstance(value, ModuleType):
         found[name] = f"import {value.__name__} as {name}"

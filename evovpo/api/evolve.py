@@ -1,4 +1,4 @@
-"""`evolve`: a whole run in one call, for a named problem or Python values, with any proposer."""
+"""Runs or resumes a whole search in one call, for a named problem or for Python values."""
 
 import asyncio
 import inspect
@@ -120,18 +120,18 @@ def evolve(
     Give exactly one of these problems:
 
     - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines).
-    - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. Rows in `heldout`
-      are hidden from the search and only reported.
-    - `score`: a function that gets the candidate's outputs for `inputs` and runs in this process. If the
+    - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. The search
+      does not see the rows in `heldout`; only their results are reported.
+    - `score`: a function that gets the candidate's outputs for `inputs` and runs in this process. Where the
       candidate raises, the output is `evovpo.Failed`. `seed_program` must define the function `entry`.
-    - `evaluator`, as in OpenEvolve: a file, or a function of a program's path. The evaluator runs in the
-      sandbox. `initial_program` is a file or source text.
+    - `evaluator`, as in OpenEvolve: a file, or a function that takes the path of a program. It runs in
+      the sandbox. `initial_program` is a file or source text.
 
-    Programs are written by `proposer` if given, else by `model` on the server at `base_url` if given, else by
-    the built-in model. `config` is a file as for `--config`. `settings` contains values by name, such as
-    `{"search.islands": 2}`. If `progress` is None, progress is shown on a terminal and in a notebook.
+    The programs come from `proposer`, from `model` on the server at `base_url`, or by default from the
+    built-in model. `config` is a TOML file, or a YAML file for an OpenEvolve project. `settings` maps names
+    to values, such as `{"search.islands": 2}`. By default, progress is shown on a terminal and in a notebook.
 
-    Raises `ConfigError` and `ProblemError` for invalid arguments, and for a `score` that raises.
+    Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`.
     """
     if hasattr(problem, "to_dict"):  # a DataFrame
         problem, examples = None, problem
@@ -195,9 +195,10 @@ def resume(
 ) -> EvolveResult:
     """Resume a stopped run after its last stored reply, and return the result of the run.
 
-    `run` is the run's id or its first characters, its problem, or `latest`. A run with an own `proposer`
-    needs one again; `evaluations` is a new total budget. All other arguments are as for `evolve`. Raises
-    `ConfigError`, and `ProblemError` for a changed problem or one with a `score` function.
+    `run` is the run's id or its first characters, its problem, or `latest`. If the run was started with
+    `proposer`, pass it again. `evaluations` is the new total budget. Other arguments are as for `evolve`.
+    Raises `StoreError` for an unknown run, `ConfigError` for invalid settings, and `ProblemError` if the
+    problem has changed or was given as a `score` function.
     """
     changes = {**(settings or {}), **({} if evaluations is None else {"search.evaluations": evaluations})}
 
@@ -220,7 +221,6 @@ def _watched(
     doubts: list[str],
     create: bool = True,
 ) -> EvolveResult:
-    """Run `search` with the store at `url`, show its progress, add to `doubts`, and return the result."""
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
     with Store.open(url, create=create) as opened:
@@ -262,10 +262,7 @@ def _watched(
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return `function()`, called in another thread if an event loop is running in this one.
-
-    An `EvovpoError` loses its traceback, because its message is enough.
-    """
+    """Return `function()`. If this thread runs an event loop, call `function` in another thread."""
     try:
         asyncio.get_running_loop()
         is_inside = True
@@ -282,7 +279,7 @@ def outside_loop(function: Callable[[], _T]) -> _T:
 
 @dataclass(frozen=True)
 class FunctionProposer:
-    """A proposer that calls a user's function. The replies have no token ids and cannot be trained on."""
+    """A proposer that calls a user's function. Its replies have no token ids, so training cannot use them."""
 
     function: Proposing
     policy_version: int = 0

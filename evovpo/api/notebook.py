@@ -16,7 +16,7 @@ def program_html(source: str, numbers: Mapping[str, object]) -> str:
 
 
 def curve_html(curve: Sequence[tuple[int, float]], name: str) -> str:
-    """Return an SVG curve of the best score (`name`) over evaluations; empty for fewer than two points."""
+    """Return an SVG curve of the best score over evaluations, or an empty text for fewer than two points."""
     if len(curve) < 2:
         return ""
     last, low, high = max(x for x, _ in curve) or 1, min(y for _, y in curve), max(y for _, y in curve)

@@ -55,9 +55,9 @@ def rows_of(examples: Any) -> Sequence[Row]:
 def problem_of_examples(
     given: Examples, hidden: Examples, seed_program: str | None, entry: str, statement: str
 ) -> Problem:
-    """Return a problem with the rows `given` as objectives. The default program returns its first argument.
+    """Return a problem with an objective for each row in `given`; the rows in `hidden` are held out.
 
-    The rows `hidden` are held out. Raises `ProblemError` for invalid rows and for values that are not JSON.
+    The default `seed_program` returns its first argument. Raises `ProblemError` for invalid rows.
     """
     examples, heldout = rows_of(given), rows_of(hidden)
     if not examples:
@@ -92,8 +92,9 @@ def problem_of_score(
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
-    The reward components are the keys that `score` returns for `seed_program`. The version is new, so that no
-    evaluation is reused. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
+    The reward components are the keys that `score` returns for `seed_program`. Each call makes a new problem
+    version, so that no stored evaluation is reused. Raises `ProblemError` if `seed_program` fails on every
+    input or `score` is invalid.
     """
     rows = list(inputs)
     if not all(isinstance(row, list | tuple) for row in rows):

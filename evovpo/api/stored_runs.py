@@ -13,7 +13,7 @@ from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunSt
 
 @dataclass(frozen=True)
 class ProgramRecord:
-    """A program of a run, as it was first proposed."""
+    """A program of a run, with the data of its first proposal."""
 
     id: str
     source: str
@@ -41,12 +41,12 @@ class StoredRun:
     """In the order of proposal."""
 
     def _repr_html_(self) -> str:
-        best = max(self.programs, key=lambda program: sum(program.rewards.values()))
+        ranked = sorted(self.programs, key=lambda program: -sum(program.rewards.values()))
         head = f"<b>run {self.id}</b>: {self.status}, {len(self.programs)} programs"
-        return head + program_html(best.source, best.rewards)
+        return head + "".join(program_html(best.source, best.rewards) for best in ranked[:1])
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
-        """Return a program and its ancestors, newest first; a program shown as inspiration is no ancestor."""
+        """Return a program and its ancestors, newest first. Programs shown as inspiration do not count."""
         by_id = {program.id: program for program in self.programs}
         found, wanted = {program_id: by_id[program_id]}, [program_id]
         while wanted:
@@ -82,7 +82,7 @@ def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
 
 
 def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
-    """Return a run by its id, a unique prefix of the id, or `latest`. Raises `StoreError`."""
+    """Return a run by its id, a unique prefix of the id, its problem, or `latest`. Raises `StoreError`."""
     with Store.open(str(store), create=False) as opened:
         found = opened.run(find_run(opened, run))
         problem = opened.problem(found.problem_id, found.problem_version)

@@ -10,9 +10,10 @@ BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of the built-in model's completion; empty for another model's completion.
+    """Return the text of each token of a completion; empty if another model than the built-in one wrote it.
 
-    `text` is the completion without special tokens; `token_ids` of another model do not decode to `text`.
+    `text` is the completion without special tokens. If the built-in vocabulary does not decode `token_ids` to
+    `text`, another model wrote the completion.
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]

@@ -1,7 +1,6 @@
 """The `evovpo` command: reads arguments, calls other packages, prints.
 
-Each file holds the commands of a panel of `evovpo --help`. Slow imports are made inside the commands, so that
-`--help` is instant.
+Slow imports are made inside the commands, so that `--help` is instant.
 """
 
 from evovpo.cli.main import app, main, mount_commands

@@ -17,7 +17,7 @@ _FORMS_SHOWN = 5
 
 
 def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
-    """Print which table rows have an empty `column` and resemble no example; `forms` is from `new_forms`."""
+    """Print the rows that have an empty `column` and resemble no example, from the result of `new_forms`."""
     from evovpo.reports.text import counted
 
     if forms:

@@ -290,7 +290,7 @@ def _finish(
 
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
-    """Print advice for a run, unless it is solved. `is_failed` as in `reports/advice.py`."""
+    """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus
 

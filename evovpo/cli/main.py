@@ -1,4 +1,4 @@
-"""The `evovpo` command: its panels, `evovpo config`, and the exit codes of errors."""
+"""The `evovpo` command: its subcommands, `evovpo config`, and the exit codes of errors."""
 
 import contextlib
 import errno
@@ -66,7 +66,7 @@ def before_commands(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Handle options that precede the command; the help text is that of `app`."""
+    """Accept options that precede the command. This docstring is not shown; `app` has the help text."""
 
 
 @setting_up.command("config", rich_help_panel="Setting up")
@@ -141,7 +141,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _end_with(process: int) -> None:
-    """Exit when `process` ends. The kernel could signal this only if `process` were the parent process."""
     with contextlib.suppress(ProcessLookupError):
         select.select([os.pidfd_open(process)], [], [])
     os._exit(1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def option(metavar: str, help_text: str, *names: str, default: str = "", **limits: Any) -> Any:
-    """Return a Typer option that takes a value. `default` is a text for the help and sets nothing."""
+    """Return a Typer option that takes a value. `default` is only shown in the help and sets nothing."""
     return typer.Option(*names, metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -24,7 +24,7 @@ def flag(name: str, help_text: str) -> Any:
 
 
 def argument(metavar: str, help_text: str, default: str = "", **limits: Any) -> Any:
-    """Return a Typer argument; `default` is a text for the help, as in `option`."""
+    """Return a Typer argument. `default` is only shown in the help and sets nothing."""
     return typer.Argument(metavar=metavar, help=_with_default(help_text, default), **limits)
 
 
@@ -129,7 +129,7 @@ Executor = Annotated[
 def settings(
     overrides: Iterable[str] | None, given: Mapping[str, object], tree: type[Tree] | None = None
 ) -> dict[str, object]:
-    """Return changed settings (`section.key` -> value): those of `--set`, overridden by `given` options."""
+    """Return {`section.key`: value} from the texts of `--set`, overridden by the options in `given`."""
     from evovpo.config import Config
 
     changes = (tree or Config).read_changes(overrides or ())
@@ -137,7 +137,7 @@ def settings(
 
 
 def written_to(given: Path | None, name: str) -> Path:
-    """Return `given`; without it, create the folder `evovpo-out` and return the path of `name` in it."""
+    """Return `given`. If it is None, create the folder `evovpo-out` and return the path of `name` in it."""
     with contextlib.suppress(OSError):  # writing the file reports the error
         if given is None:
             Path("evovpo-out").mkdir(exist_ok=True)

@@ -1,7 +1,4 @@
-"""Shared by all commands: printing, opening the store, exit codes.
-
-Slow imports are made inside the functions, so that `--help` is instant.
-"""
+"""Functions for all commands: printing, opening the store, exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ class Exit(IntEnum):
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Return the store at `url`. A missing store is created if `create` is true; else raises `StoreError`."""
+    """Return the store at `url`. Raises `StoreError` if the store is missing and `create` is false."""
     from evovpo.store import Store
 
     return Store.open(url, create=create)
@@ -55,7 +52,6 @@ def store_option(store: Store) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console of standard output or standard error."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
@@ -86,7 +82,7 @@ def is_interactive() -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
-    """Open a file to be written atomically; raises `ConfigError` at once if it cannot be written."""
+    """Open a file to be written atomically. Raises `ConfigError` at once if it cannot be written."""
     from evovpo.files import write_errors, written_whole
 
     with (
@@ -98,7 +94,7 @@ def writing(path: Path) -> Iterator[TextIO]:
 
 
 def shown_opening(name: str, work: Callable[[], T]) -> T:
-    """Return `work()`. If `name` is an OpenEvolve project, show that the initial program is being judged."""
+    """Return `work()`. For an OpenEvolve project, show that the initial program is being evaluated."""
     from evovpo.problem.openevolve.folder import is_project
     from evovpo.reports.live import LiveProgress
 
@@ -110,7 +106,7 @@ def shown_opening(name: str, work: Callable[[], T]) -> T:
 
 
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
-    """Return `work(allow)`. At a terminal, ask for permissions that are missing, and call `work` again."""
+    """Return `work(allow)`. If permissions are missing, ask for them at a terminal and call `work` again."""
     import typer
 
     granted = tuple(allow or ())

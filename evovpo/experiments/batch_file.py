@@ -1,7 +1,7 @@
 """Reads a batch of searches from a TOML file or a suite.
 
-An arm is a proposer, strategy and budget; a cell is one run of an arm, on one problem with one seed. Run ids
-derive from batch name, problem, arm and seed, so that a repeated batch finds its runs in the store.
+An arm combines a proposer, a strategy and a budget. A cell is one run of an arm on one problem with one seed.
+Run ids derive from batch name, problem, arm and seed, so that a repeated batch finds its runs in the store.
 """
 
 import itertools
@@ -118,7 +118,6 @@ def cells(batch: Batch) -> Iterator[Cell]:
 
 
 def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Variant, ...]:
-    """Return the proposers or strategies under `key`; an entry is a built-in name, or a table of settings."""
     known = _SHORT_PROPOSERS if key == "proposers" else STRATEGIES
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     settings = data.get("settings")

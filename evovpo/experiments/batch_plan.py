@@ -27,10 +27,10 @@ _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
-    """Check a batch completely; return the batch and the `Work` of all cells, in order.
+    """Check a batch; return the batch and a `Work` for each of its runs, in order.
 
     Nothing is written, but the initial programs of OpenEvolve projects are evaluated. Raises a `ConfigError`
-    with all errors. It is an error if a stored run of a batch with this name has other settings.
+    with all errors. It is an error if the store has one of these runs with different settings.
     """
     faults: list[str] = []
     batch = read_batch(name, limit, faults)
@@ -40,7 +40,7 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
-    """Return the `Work` of each valid cell of the batches, and append all errors to `faults`."""
+    """Return a `Work` for each valid run of the batches, and append all errors to `faults`."""
     store, stored = None, dict[str, Run]()
     try:
         store = _existing_store(store_url)

@@ -1,9 +1,12 @@
 """The number of problems after which a training has paid for itself (break-even).
 
-A training costs T once, including the trainings for tuning, and makes later searches cheaper. An arm spends c
-per problem and solves a share s of the problems. After n problems, the arm has spent T + n c. One solved
-problem has then cost (T + n c) / (n s). For an untrained arm (T = 0), the cost is always c0 / s0. The costs
-are equal after n = T / (s c0 / s0 - c) problems. If n is not positive, the training never pays.
+A training costs T, including the trainings for tuning. The trained arm then spends c per problem and solves a
+share s of the problems, so n problems cost (T + n c) / (n s) per solved problem. The untrained arm spends c0
+per problem and solves a share s0, so the cost per solved problem is c0 / s0. Both costs are equal for
+
+    n = T / (s c0 / s0 - c).
+
+If the divisor is not positive, the training never pays.
 """
 
 import math
@@ -54,8 +57,7 @@ def compare(
 ) -> BreakEven:
     """Return the number of problems after which the training of `trained` has paid for itself.
 
-    The interval is a bootstrap interval. Both arms use the same resamples of problems; each arm's seeds are
-    resampled separately.
+    The bootstrap interval resamples the same problems for both arms, and the seeds of each arm separately.
     """
     drawn = _pays_after(trained.training, *_draws(trained), *_draws(untrained))
     means = [values.mean()[None] for values in (*trained[1:], *untrained[1:])]
@@ -65,7 +67,7 @@ def compare(
 
 
 def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tuple[Interval, ...]:
-    """Return the cost per solved problem, including the training, after each number in `problems`.
+    """Return the cost per solved problem, with training, after n problems for each n in `problems`.
 
     The upper end of an interval is infinite if too many resamples contain no solved problem.
     """
@@ -85,7 +87,6 @@ def until_solved(cost: float, evaluations: int, solved_after: int | None) -> flo
 
 
 def _draws(spent: ArmCosts) -> tuple[Array, Array]:
-    """Return mean cost and share of solved problems for each resample; all arms draw the same problems."""
     seeds, tasks = spent.cost_S_T.shape
     tasks_B_T = resampling_weights(tasks, _DRAWS, np.random.default_rng(0))
     seeds_B_S = resampling_weights(seeds, _DRAWS, np.random.default_rng([1, round(spent.training)]))
@@ -106,7 +107,7 @@ def _per_solved(cost: Array, solved: Array) -> Array:
 
 
 def _pays_after(training: float, cost: Array, solved: Array, other_cost: Array, other_solved: Array) -> Array:
-    """Return T / (s c0 / s0 - c), or infinity (never) if the divisor is not positive."""
+    """Return the break-even number of problems (see the top of this file); infinity means never."""
     other = _per_solved(other_cost, other_solved)
     saved = np.multiply(solved, other, out=np.zeros_like(cost), where=solved > 0) - cost
     return np.divide(training, saved, out=np.full_like(cost, np.inf), where=saved > 0)

@@ -1,4 +1,4 @@
-"""Runs the cells of a batch. A cell starts anew, or continues from its last stored evaluation."""
+"""Runs the cells of a batch, from the start or from their last stored evaluation."""
 
 import contextlib
 import os
@@ -22,8 +22,6 @@ from evovpo.types import Evaluation, Problem, RunStatus
 
 
 class CellProgress(NamedTuple):
-    """Progress of a cell's run."""
-
     proposed: int = 0
     solved: bool = False
     waits: str = ""
@@ -54,7 +52,7 @@ class Work:
         return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> CellProgress:
-        """Run the cell; progress goes to `tell`. Raises `EvovpoError`, or `FatalError` if the store fails."""
+        """Run the cell; `tell` gets progress. Raises `EvovpoError`, or `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
             tell(CellProgress(progress.search.standing.proposed, waits=progress.waits))
@@ -79,7 +77,7 @@ def _open(store_url: str | None) -> Store:
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
     """Return `works` with the cores divided among `jobs` parallel cells.
 
-    A number of workers in a cell's settings is kept. `executor`, if given, replaces every cell's executor.
+    A cell whose settings state the number of workers keeps it. `executor`, if given, applies to all cells.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))

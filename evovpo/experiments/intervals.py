@@ -1,8 +1,7 @@
 """Means of one arm and differences between two arms, with bootstrap intervals.
 
-Values are arrays `[S, T]`, S seeds by T problems. Intervals resample seeds and problems
-(`evovpo/analysis/statistics.py`), and are not corrected for multiple comparisons. Results are repeatable,
-because every resampling uses the same random seed.
+Values are arrays of shape (S, T), for S seeds and T problems. Intervals resample seeds and problems with a
+fixed random seed, and are not corrected for multiple comparisons.
 """
 
 from collections.abc import Sequence
@@ -61,8 +60,7 @@ def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> Unl
     """Return the problems that the first arm solves with some seed and that the second arm solves with none.
 
     If one arm has more seeds, its last seeds are ignored. The interval resamples problems and each arm's
-    seeds. A resample has fewer distinct seeds, so it misses rarely solved problems. This lowers the
-    interval.
+    seeds. It is biased, because a resample has fewer distinct seeds and misses rarely solved problems.
     """
     seeds = min(len(ours_S_T), len(theirs_R_T))
     ours, theirs = ours_S_T[:seeds] > 0, theirs_R_T[:seeds] > 0

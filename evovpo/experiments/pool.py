@@ -33,7 +33,7 @@ _ENVIRONMENT = {
 
 
 class PoolTask(Protocol):
-    """A task for `run_all`. It can be pickled, because another process runs it."""
+    """A task for `run_all`. It must be picklable, because another process runs it."""
 
     @property
     def name(self) -> str:
@@ -87,7 +87,7 @@ Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 
 def serve(pipe: Connection) -> None:
-    """Run the tasks received from `pipe` until None is received. This is the main function of a process."""
+    """Run the tasks received from `pipe` until None is received. This is the main function of a worker."""
     os.setpgid(0, 0)  # Ctrl-C in a terminal reaches only the parent, which stops this process
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -98,7 +98,7 @@ def serve(pipe: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Exit as soon as the parent process ends, because a later command may then restart the same task."""
+    """Exit as soon as the parent process ends, so that no orphaned process continues a task."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -188,7 +188,6 @@ def run_all(
 
 
 def _do_here(tasks: Sequence[PoolTask], jobs: int | None) -> Generator[Message | None]:
-    """Run tasks in local processes. Yield their messages, and None when no message is waiting."""
     jobs = jobs or os.cpu_count() or 1
     waiting = deque(tasks)
     begun: dict[str, int] = {}
@@ -250,7 +249,6 @@ def _start() -> _Worker:
 
 
 def _stop(workers: Sequence[_Worker]) -> None:
-    """End all processes. Busy processes first get `STOP_SECONDS` to store their progress."""
     for worker in workers:
         with contextlib.suppress(BrokenPipeError, ProcessLookupError):
             if worker.task is not None and worker.process.pid is not None:

@@ -1,7 +1,7 @@
 """Statistics of arms, comparisons of arms, and a verdict in sentences.
 
 Everything is computed from rows; a row is the result of one search as JSON. Rows of batches come from the
-store, rows of studies (`trainer/experiments`) from exported files. `intervals.py` computes the intervals.
+store, and rows of studies (`trainer/experiments`) come from exported files.
 """
 
 import math
@@ -31,7 +31,7 @@ _NO_DIFFERENCE = "no clear difference"
 
 @dataclass(frozen=True)
 class Figure:
-    """A statistic of one search, computed from its row."""
+    """A statistic: a number that is computed from the row of one search."""
 
     name: str
     of: Callable[[Row], float] = field(compare=False)
@@ -52,12 +52,12 @@ def named(name: str) -> Figure:
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return a `Figure` that reads the value for `k` answers; field `name` of a row maps k to values."""
+    """Return a `Figure` that reads `row[name][k]`, the value for `k` answers."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
 def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
-    """Return a `Figure`: whether a search solved its problem within `evaluations` evaluations."""
+    """Return a `Figure` that is 1 if a search solved its problem within `evaluations`, else 0."""
     return Figure(
         f"{solved.name} within {evaluations}",
         lambda row: bool(solved.of(row)) and row["solved_after"] <= evaluations,
@@ -66,7 +66,7 @@ def solved_within(evaluations: float, solved: Figure = SOLVED) -> Figure:
 
 
 def best_within(evaluations: float) -> Figure:
-    """Return a `Figure`: the best mean reward that a search found within `evaluations` evaluations."""
+    """Return a `Figure` for the best mean reward that a search found within `evaluations`."""
     return Figure(
         f"best within {evaluations}",
         lambda row: max((float(best) for at, best in row["curve"] if at <= evaluations), default=0.0),
@@ -74,7 +74,7 @@ def best_within(evaluations: float) -> Figure:
 
 
 def area(budgets: Sequence[int]) -> Figure:
-    """Return a `Figure`: the share of `budgets` (evaluations) within which a search solved its problem."""
+    """Return a `Figure` for the share of `budgets` (in evaluations) that were enough to solve the problem."""
 
     def of(row: Row) -> float:
         after = row["solved_after"] if row["is_right"] else math.inf
@@ -103,13 +103,13 @@ class ArmRows:
         return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
 
     def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
-        """Return a statistic as an array `[S, T]`, seeds by `problems` (default: all problems)."""
+        """Return a statistic as an array of shape (S, T), for S seeds and T `problems` (default: all)."""
         wanted = self.problems if problems is None else problems
         found = [[figure.of(self._rows[seed, one]) for one in wanted] for seed in self.seeds]
         return np.array(found, dtype=np.float64).reshape(len(self.seeds), len(wanted))
 
     def mean(self, figure: Figure, problems: Sequence[str] | None = None) -> Interval | None:
-        """Return the mean or sum of a statistic over `problems` (default: all); None if there are no rows."""
+        """Return the mean of a statistic (the sum if `figure.is_sum`) over `problems`; None without rows."""
         wanted = self.problems if problems is None else tuple(problems)
         if not (self.seeds and wanted):
             return None
@@ -117,7 +117,7 @@ class ArmRows:
         return self._once(lambda: mean(self.values(figure, wanted), times), figure, wanted)
 
     def curve(self, figures: Sequence[Figure]) -> tuple[Interval, ...]:
-        """Return the mean or sum of each statistic, with intervals from few resamples; empty without rows."""
+        """Return each statistic as `mean` does, with intervals from fewer resamples; empty without rows."""
         if self.is_empty:
             return ()
         times = len(self.problems) if figures[0].is_sum else 1
@@ -147,7 +147,6 @@ class ArmRows:
         return float(self.values(named(field)).sum(axis=1).mean())
 
     def _once(self, compute: Callable[[], _T], *key: object) -> _T:
-        """Call `compute` only once per `key` and keep the result, so that tables, pictures and JSON agree."""
         if key not in self._found:
             self._found[key] = compute()
         return cast(_T, self._found[key])
@@ -168,7 +167,7 @@ class Comparison(NamedTuple):
 def verdict(comparisons: Sequence[Comparison], titles: Mapping[str, str]) -> list[str]:
     """Return a sentence for each comparison. Only a significant difference counts as ahead or behind.
 
-    `titles` maps the name of each statistic in `Comparison.at_k` to its name in the sentence.
+    `titles` maps each key of `Comparison.at_k` to its wording in the sentence.
     """
     found = []
     for one in comparisons:
@@ -215,7 +214,7 @@ def _outcome(found: Difference) -> str:
 
 
 class CellResult(NamedTuple):
-    """A cell of a batch and the row of its run so far."""
+    """A cell (one run of a batch) and its row so far."""
 
     cell: Cell
     row: dict[str, Any] | None
@@ -265,7 +264,7 @@ class Results:
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Compare each arm with the first arm. All runs of both arms must have ended on some problem."""
+        """Compare each arm with the first arm, unless the two have no finished problem in common."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):

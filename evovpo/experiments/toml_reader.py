@@ -64,7 +64,7 @@ Seeds = Annotated[
 class Part(BaseModel):
     """A table of a TOML file, with a field for each key.
 
-    A field's title, if any, says in error messages which value is expected. A field with `exclude` is no key.
+    A field's title states the expected value in error messages. A field with `exclude=True` is not a key.
     """
 
     model_config = ConfigDict(strict=True, frozen=True, arbitrary_types_allowed=True)
@@ -84,11 +84,10 @@ class PartReader:
         self.faults = faults
 
     def add(self, fault: str, where: str = "") -> None:
-        """Add an error to `faults`."""
         self.faults.append(f"{self.path}: {where + ': ' if where else ''}{fault}")
 
     def part(self, kind: type[_Part], table: Mapping[str, Any], where: str = "", **given: Any) -> _Part:
-        """Return a `kind` with the values of `table` and `given`; defaults replace invalid values."""
+        """Return a `kind` object with the values of `table` and `given`; defaults replace invalid values."""
         keys = {key: field for key, field in kind.model_fields.items() if not field.exclude}
         for key in table:
             if key not in keys:
@@ -110,7 +109,7 @@ class PartReader:
         return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        """Return the list of tables under `key`. A missing or empty list is an error."""
+        """Return the list of tables under `key`. If it is missing or empty, add an error and return []."""
         value = data.get(key)
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             return value
@@ -118,7 +117,7 @@ class PartReader:
         return []
 
     def name(self, table: Mapping[str, Any], where: str = "") -> str:
-        """Return the name of a table, or an empty text after recording an error."""
+        """Return the name in a table. If it is missing or invalid, add an error and return an empty text."""
         value = table.get("name")
         if isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= _MOST_NAME:
             return value
@@ -136,7 +135,7 @@ class PartReader:
         return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
-        """Add an error for each name that occurs twice; `what` is the kind of names."""
+        """Add an error for each name that occurs twice; `what` states what is named, such as `proposers`."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; rename one")
 
@@ -161,7 +160,7 @@ class PartReader:
         return tuple(folders.values())
 
     def settings(self, value: object, where: str) -> Mapping[str, object]:
-        """Return `value`, which has settings by section; an invalid key is an error."""
+        """Return `value`, a mapping from sections to settings. Add an error for each invalid key."""
         if not isinstance(value, Mapping):
             self.add(f"expected sections with keys, found {value!r:.80}", where)
             return {}

@@ -1,7 +1,7 @@
 """Imports an OpenEvolve checkpoint as a stored run.
 
-The run is finished (`stopped`) and cannot be replayed. The evaluations have low trust and belong to a problem
-version that is reserved for imports.
+The stored run has the status `stopped` and cannot be replayed. Its evaluations are marked as low trust, which
+means unverified, and belong to a problem version that is reserved for imports.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store an OpenEvolve checkpoint as a run if it is new. `named`, if given, has the project's problem."""
+    """Store an OpenEvolve checkpoint as a run if it is new. `named`, if given, provides the problem."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -133,7 +133,7 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of a checkpoint to prompts and `Tell`s, and counts them in `found`."""
+    """Converts the programs of a checkpoint to prompts and replies, and counts the programs in `found`."""
 
     checkpoint: Checkpoint
     problem: Problem

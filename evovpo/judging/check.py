@@ -44,7 +44,7 @@ class CheckReport:
 def check_problem(path: Path | str, config: Config | None = None) -> CheckReport:
     """Evaluate the starting programs of a folder and return a report with warnings about the problem.
 
-    Raises `ProblemError` for an invalid folder, `SandboxError` if programs cannot be run.
+    Raises `ProblemError` for an invalid folder, and `SandboxError` if programs cannot be run.
     """
     if is_project(Path(path)):
         return check_project(open_project(Path(path)), config)
@@ -58,7 +58,7 @@ def check_problem(path: Path | str, config: Config | None = None) -> CheckReport
 
 
 def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckReport:
-    """Return a report on an OpenEvolve project. Evaluate the initial program if `loaded.initial` is None."""
+    """Return a report on an OpenEvolve project, after evaluating its initial program if necessary."""
     problem = loaded.problem
     assert problem.evaluator is not None
     evaluation = loaded.initial

@@ -42,7 +42,7 @@ class Judge(Protocol):
         """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether `program` is right, for each held-out row or objective; for reports only."""
+        """Return for each held-out row or objective whether `program` is right. Only reports may use this."""
 
 
 class Scorer(NamedTuple):
@@ -64,7 +64,7 @@ class Scorer(NamedTuple):
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Return unchecked rewards and text of `score` for `result`. Raises `ProblemError` if that fails."""
+        """Call `score`; return its unchecked rewards and its text. Raises `ProblemError` if `score` fails."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -167,7 +167,7 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether `program` is right, per held-out row. A scorer has one value per objective instead.
+        """Return whether `program` is right for each held-out row or, with a scorer, for each objective.
 
         For reports only. All values are False if `program` fails. Raises `SandboxError` if the sandbox fails.
         """
@@ -194,9 +194,9 @@ def unseen_rows(problem: Problem) -> Problem:
 
 
 def open_sandbox(problem: Problem, config: Config) -> Sandbox:
-    """Return a started sandbox for `problem` that cannot read the problem's folder or the store's files.
+    """Return a started sandbox whose programs cannot read the problem's folder or the store's files.
 
-    Only problems with a scorer preload numpy, because numpy doubles the cost of a run. Raises `SandboxError`.
+    Raises `SandboxError` if the sandbox cannot start.
     """
     hidden = [] if problem.folder is None else [Path(problem.folder).resolve()]
     return Sandbox(
@@ -282,7 +282,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return a scorer's result as one reward per objective. Raises a `ProblemError` listing all errors."""
+    """Return a scorer's result as one reward per objective. Raises a `ProblemError` with all errors."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"

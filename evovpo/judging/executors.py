@@ -1,7 +1,4 @@
-"""Chooses where programs are evaluated: in the sandbox of this machine or on a Ray cluster.
-
-An executor is a `Judge` that several threads call. Ray is imported only if it is used.
-"""
+"""Chooses where programs are evaluated: in a sandbox on this machine or on a Ray cluster."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,9 +11,10 @@ from evovpo.types import Problem
 
 @contextlib.contextmanager
 def open_executor(problem: Problem, config: Config, scorer: Scorer | None = None) -> Iterator[Judge]:
-    """Yield the judge chosen by `sandbox.executor`. Raises the errors of `open_evaluator` and `connected`.
+    """Yield a judge that evaluates programs on the executor named by the setting `sandbox.executor`.
 
-    `scorer` runs in this process. Raises `ConfigError` if `scorer` is given and the executor is not `local`.
+    Raises `ConfigError` if `scorer` is given and the executor is not `local`. Also raises the errors of
+    `open_evaluator` and `connected`.
     """
     executor = config.sandbox.executor
     if executor == "local":

@@ -1,4 +1,4 @@
-"""Models that score programs in addition to an evaluator (OpenEvolve's `use_llm_feedback`)."""
+"""Language models that score programs in addition to an evaluator (OpenEvolve's `use_llm_feedback`)."""
 
 import asyncio
 import json
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ModelJudge:
-    """A thread-safe judge that adds to an evaluation the scores given by the models in `evaluator.judges`.
+    """A thread-safe judge that adds scores from language models to the evaluation by a wrapped judge.
 
-    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`): s is the weighted mean of a score over the models,
-    and m is the mean of all s. The metric `llm_NAME` is s times the setting `weight`, `llm_average` m times
-    `weight`. `combined_score` c becomes 0.7 c + 0.3 m. A model without a JSON answer is skipped and logged.
+    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), each score is averaged over the models. The metric
+    `llm_NAME` is such an average times the setting `weight`. Let m be the mean of all these averages. Then
+    `llm_average` is m times `weight`, and a `combined_score` c becomes 0.7 c + 0.3 m.
     """
 
     judge: Judge
@@ -36,7 +36,7 @@ class ModelJudge:
     ask: Callable[[ModelConfig], Proposer]
 
     def evaluate(self, program: Program) -> Evaluation:
-        """Return the evaluation by `judge`, with the scores of the models if the program ran."""
+        """Return the evaluation by the wrapped judge. If the program ran, the models' scores are added."""
         found, folder = self.judge.evaluate(program), self.problem.evaluator
         if found.status is not Status.OK or folder is None:
             return found
@@ -65,7 +65,6 @@ class ModelJudge:
         return replace(found, metrics=tuple(metrics.items()), rewards=rewards, feedback="\n".join(said))
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return the held-out results of `judge`; no model is asked."""
         return self.judge.evaluate_heldout(program)
 
     async def _answers(

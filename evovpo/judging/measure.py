@@ -1,7 +1,6 @@
-"""Statistics of a policy's evaluated answers to one task. A chain contains the m answers of one completion.
+"""Statistics of a policy's evaluated answers to one task. A chain is the m answers in one completion.
 
-A completion with a sandbox failure on any answer is excluded and counted. A failing, unreadable or missing
-answer has zero rewards. A repeated answer keeps its rewards (`without_repeats` sets them to zero).
+A completion with a sandbox failure is left out. All rewards of a failing, unreadable or missing answer are 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ from evovpo.types import Group, Problem, Program, Rewards
 
 
 class JudgedAnswer(NamedTuple):
-    """One evaluated answer of a completion."""
+    """One evaluated answer in a completion."""
 
     key: str | None
     """Equal for equal answers; `None` if the answer is unreadable or missing."""
@@ -33,12 +32,12 @@ class JudgedAnswer(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """True if every component is 1."""
+        """True if every reward is 1."""
         return self.rewards is not None and min(self.rewards) >= 1.0
 
 
 def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
-    """Return the answers of one completion; a repeat of an earlier answer gets zeros and a reason."""
+    """Return the answers of one completion. Repeats of an earlier answer get zero rewards, with a reason."""
     keys = [answer.key for answer in chain]
     firsts = [place if key is None else keys.index(key) for place, key in enumerate(keys)]
     return [
@@ -50,7 +49,7 @@ def without_repeats(chain: Sequence[JudgedAnswer]) -> list[JudgedAnswer]:
 
 
 def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
-    """Return the indices of completions without a sandbox failure. Raises `SandboxError` if none is left."""
+    """Return the indices of completions without a sandbox failure. Raises `SandboxError` if all have one."""
     left = [place for place, chain in enumerate(chains) if all(one.rewards is not None for one in chain)]
     if not left:
         raise SandboxError(
@@ -62,9 +61,9 @@ def without_faults(chains: Sequence[Sequence[JudgedAnswer]]) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """The evaluated answers of one policy to one task: C completions of m answers, with D components.
+    """The evaluated answers of one policy to one task: C completions with m answers each.
 
-    A statistic at k uses all answers if there are fewer than k.
+    Each answer has D rewards. If there are fewer than k answers, a statistic for k uses all answers.
     """
 
     rewards_C_m_D: Array
@@ -80,24 +79,24 @@ class Measure:
 
     @property
     def values_C_m(self) -> Array:
-        """Scalar value of each answer: the mean of its rewards, weighted by `scalar`."""
+        """Weighted mean of the rewards of each answer, of shape (C, m). The weights are in `scalar`."""
         return np.asarray(np.average(self.rewards_C_m_D, axis=2, weights=self.scalar or None))
 
     @property
     def right_C_m(self) -> npt.NDArray[np.bool_]:
-        """True for an answer with every component at 1."""
+        """True for each answer whose rewards are all 1, of shape (C, m)."""
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the expected best scalar value (`values_C_m`) among k answers, for each k."""
+        """Return, for each k, the expected maximum of `values_C_m` among k answers."""
         return best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the probability that at least one of k answers is right, for each k."""
+        """Return, for each k, the probability that at least one of k answers is right."""
         return pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
-        """Return `pass_at_k` for answers that are right on held-out rows too; None without held-out rows."""
+        """Return `pass_at_k` for training and held-out rows together, or None without held-out rows."""
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
@@ -106,20 +105,20 @@ class Measure:
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return the VPO objective E_w max w·r of k answers, per k; E_w is the mean over K weightings."""
+        """Return, for each k, the best weighted reward of k answers, averaged over the weightings."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return `expected_at_k` over 64 fixed weightings from Dirichlet(1)."""
+        """Return `expected_at_k` for 64 fixed random weightings, drawn from Dirichlet(1)."""
         weights = np.random.default_rng(0).dirichlet(np.ones(self.rewards_C_m_D.shape[2]), 64)
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the probability that one of k answers or a join of two is right on all rows, for each k."""
+        """Return, for each k, the probability that one or two of k answers together solve all components."""
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return {name: one value for each k} of four statistics; a study stores values under these names."""
+        """Return four statistics as {name: one value for each k}. Stored data contain these names."""
         return {
             "best_at_k": self.best_at_k(ks),
             "pass_at_k": self.pass_at_k(ks),
@@ -128,23 +127,23 @@ class Measure:
         }
 
     def union_at_k(self, ks: Sequence[int]) -> Array:
-        """Return the joint coverage of k answers (mean over components of the best reward), for each k."""
+        """Return, for each k, the mean over all components of the best reward among k answers."""
         return self._over(ks, self.rewards_C_m_D)
 
     @property
     def diversity(self) -> float:
-        """Mean L1 distance between the reward vectors of two answers, in [0, D]."""
+        """Mean L1 distance between the reward vectors of two answers, from 0 to D."""
         return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
 
     @property
     def pareto_share(self) -> float:
-        """Share of non-dominated answers. Equal answers all count; answers with only zeros never count."""
+        """Share of answers that no other answer dominates. An answer with only zeros does not count."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return float(np.mean(non_dominated(vectors) & vectors.any(axis=1)))
 
     @property
     def hypervolume(self) -> float:
-        """Share of the unit cube of rewards that the answers dominate, estimated by sampling."""
+        """Hypervolume: share of [0, 1]^D dominated by at least one answer, estimated by sampling."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return coverage(vectors, np.ones((1, vectors.shape[1]))).hypervolume
 
@@ -164,9 +163,10 @@ class Measure:
 
 
 def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | None = None) -> Measure:
-    """Return the statistics of a task's completions, each with m evaluated answers.
+    """Return the `Measure` of completions, each given as a list of m evaluated answers.
 
-    `unseen` contains the keys of answers that are right on held-out rows too. Raises like `without_faults`.
+    `unseen` contains the keys of answers that are right on all training and held-out rows. Raises
+    `SandboxError` if every completion has a sandbox failure.
     """
     left = [chains[place] for place in without_faults(chains)]
     keys = tuple(tuple(answer.key for answer in chain) for chain in left)
@@ -179,9 +179,10 @@ def measure(chains: Sequence[Sequence[JudgedAnswer]], unseen: frozenset[str] | N
 
 
 def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]], judge: Judge) -> Measure:
-    """Return the statistics of completions, given as programs; `None` is an answer without a program.
+    """Evaluate the programs in completions and return their `Measure`; None is an answer without a program.
 
-    Each program is run once on the training rows and, if right, on the held-out rows. Raises like `measure`.
+    A program that is right on the training rows is also run on the held-out rows. Raises `SandboxError` if
+    every completion has a sandbox failure.
     """
     zeros = (0.0,) * len(problem.objectives)
     answers: dict[str | None, JudgedAnswer] = {None: JudgedAnswer(None, zeros)}
@@ -202,7 +203,7 @@ def measure_programs(problem: Problem, chains: Sequence[Sequence[Program | None]
 
 
 def measure_groups(groups: Iterable[Group]) -> Measure:
-    """Return the statistics of the stored rollouts of a run, treated as answers to one prompt."""
+    """Return the `Measure` of the stored rollouts of a run, as if all answered one prompt."""
     chains = []
     for group in groups:
         for rewards, programs, is_valid in zip(

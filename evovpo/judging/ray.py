@@ -1,4 +1,4 @@
-"""Evaluations as Ray tasks, in sandboxes that the worker processes keep open.
+"""Evaluates programs in tasks on a Ray cluster.
 
 Every machine needs the same version of this package, and the problem's scorer or evaluator at the same path.
 A task is run again if its process or machine is lost.
@@ -29,7 +29,7 @@ _OBJECT_STORE_BYTES = 100 << 20
 
 
 class RayJob(NamedTuple):
-    """What evaluations on Ray need: the problem and the configuration."""
+    """The data that a Ray task needs for an evaluation."""
 
     problem: Problem
     config: Config
@@ -40,7 +40,7 @@ _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
 
 
 def held_judge(job: RayJob) -> Judge:
-    """Return the evaluator of a job. If too many evaluators are open, the least recently used is closed."""
+    """Return an evaluator for `job`. It stays open for later calls, until too many others are used."""
     place = next((place for place, held in enumerate(_held) if held[0] == job), None)
     if place is not None:
         _held.append(_held.pop(place))
@@ -57,7 +57,7 @@ def _evaluate(job: RayJob, method: str, program: Program) -> Any:
 
 
 class RayJudge:
-    """A judge that evaluates each program in a task of the connected cluster."""
+    """A judge that evaluates each program in a task of the connected Ray cluster."""
 
     def __init__(self, problem: Problem, config: Config) -> None:
         self._problem = problem
@@ -83,7 +83,7 @@ class RayJudge:
             )
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return the value of `Evaluator.evaluate_heldout`. Raises `SandboxError` also if Ray fails."""
+        """Call `Evaluator.evaluate_heldout` in a task. Raises `SandboxError` if the sandbox or Ray fails."""
         try:
             return tuple(self._result("evaluate_heldout", program))
         except RayError as error:
@@ -101,7 +101,7 @@ class RayJudge:
 
 
 def options(sandbox: SandboxConfig) -> dict[str, Any]:
-    """Return Ray options that reserve the configured `resources` for each task; by default one core."""
+    """Return the options of a Ray task that reserve the configured `resources` for the task."""
     taken: dict[str, Any] = dict(sandbox.resources)
     own: dict[str, Any] = {name: taken.pop(name) for name in ("num_cpus", "num_gpus") if name in taken}
     if "memory" in taken:
@@ -110,15 +110,16 @@ def options(sandbox: SandboxConfig) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of a Ray error, without the traces that follow."""
+    """Return the message of a Ray error, without the stack trace that follows."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextlib.contextmanager
 def connected(executor: str) -> Iterator[None]:
-    """Connect to the cluster that `executor` names, unless this process is already connected.
+    """Connect to a Ray cluster for a `with` block, unless this process is already connected.
 
-    If this call starts a cluster, RAY_ADDRESS names it in the `with` block. Raises `SandboxError` on failure.
+    `executor` is the cluster's address, or `ray` for the address in RAY_ADDRESS. Without RAY_ADDRESS, `ray`
+    starts a cluster and sets RAY_ADDRESS in the `with` block. Raises `SandboxError` if connecting fails.
     """
     if ray.is_initialized():
         yield

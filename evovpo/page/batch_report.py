@@ -1,4 +1,4 @@
-"""The report of a batch of runs: as a terminal table, JSON, a page with charts and heat maps, and files."""
+"""Reports on a batch of runs: a terminal table, JSON, a page with charts and heat maps, and files."""
 
 import contextlib
 import csv
@@ -56,13 +56,13 @@ _MAPS = (
 
 
 def batch_report(name: str, store_url: str | None, limit: int | None = None) -> Record:
-    """Return the page's report of the batch file or suite `name`, for its first `limit` problems if given."""
+    """Return the page's report on the batch file or suite `name`, with at most `limit` problems."""
     with Store.open(store_url, create=False) as store:
         return batch_record(read_results(read_batch(name, limit), store), store)
 
 
 def batch_record(results: Results, store: Store | None = None) -> Record:
-    """Return the report of a batch as JSON for the page; it has heat maps if `store` is given."""
+    """Return the page's report on a batch as JSON. With `store`, the report includes heat maps."""
     batch, (columns, *rows) = results.batch, arm_rows(results)
     parts = [table("Arms", columns, rows, _ARMS)]
     curves = {"Share of problems solved": solved_share, "Best mean reward so far": best_within}
@@ -84,7 +84,7 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
     """Write `report.html`, `results.json` and `cells.csv` to `folder`; return the first path and the others.
 
-    Raises `ConfigError` if the store has no run of the batch, or if the report in `folder` has more runs.
+    Raises `ConfigError` if the store has no run of the batch, or fewer than a report already in `folder`.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
@@ -106,7 +106,7 @@ def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, li
 
 
 def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of a table of arms: first the column names, then the figures of each arm."""
+    """Yield the column names, then the statistics of each arm (proposer, strategy and budget)."""
     solved = ("solved with one seed [95%]", "held-out rows too [95%]", "in any seed", "only here")
     reached = ("best mean reward [95%]", "E_w best of all programs [95%]", "their hypervolume [95%]")
     yield ("proposer", "strategy", "budget", "ended", *solved, *reached, "evaluations")
@@ -126,7 +126,7 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def arms_table(results: Results) -> Table:
-    """Return a table for the terminal with a row for each arm (proposer, strategy and budget)."""
+    """Return a terminal table with a row for each arm (proposer, strategy and budget)."""
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     shown = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
@@ -138,7 +138,7 @@ def arms_table(results: Results) -> Table:
 
 
 def results_json(results: Results) -> dict[str, Json]:
-    """Return a batch's statistics and verdict as JSON; an interval has `value`, `low`, `high` and `n`."""
+    """Return a batch's statistics and verdict as JSON. Intervals have `value`, `low`, `high` and `n`."""
     return {
         "batch": results.batch.name,
         "cells": len(results.cells),
@@ -184,7 +184,7 @@ def solved_share(evaluations: float) -> Figure:
 
 
 def arm_curve(arm: ArmRows, within: Callable[[float], Figure]) -> dict[int, Interval]:
-    """Return an arm's curve: number of evaluations n -> mean and interval of the statistic `within(n)`."""
+    """Return an arm's curve as {number of evaluations n: mean and interval of the statistic `within(n)`}."""
     budget = arm.arm.evaluations
     points = sorted({round(x) for x in np.linspace(0, budget, min(_POINTS, budget) + 1)})
     return dict(zip(points, arm.curve([within(point) for point in points]), strict=False))
@@ -247,7 +247,7 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return a heat map of a problem's best distinct reward vectors, or None if no program was judged."""
+    """Return a heat map of a problem's best reward vectors, or None if no program has been evaluated."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

@@ -20,7 +20,7 @@ _PROGRAMS_A_PART = 50
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
     """Return a run's page as HTML, the number of programs with details, and the number of all programs.
 
-    Details are added up to a size limit: for the best program's lineage first, then for the best programs.
+    Details are added up to a size limit: first for the best program and its ancestors, then for the others.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
@@ -41,12 +41,12 @@ def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
 
 
 def packed(answers: dict[str, Record]) -> str:
-    """Return API answers (path -> answer) as compressed text, in the form that `document` needs."""
+    """Return API answers, given as {path: answer}, as compressed text for `document`."""
     return base64.b64encode(gzip.compress(json.dumps(answers).encode(), mtime=0)).decode()
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return the page with the packed answers `parts` as one HTML document that opens at view `home`."""
+    """Return an HTML document with the page and the packed answers `parts`. It opens at view `home`."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

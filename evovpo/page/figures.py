@@ -1,8 +1,4 @@
-"""Statistics of a run for the page, updated while the run goes on.
-
-The page keeps a `RunFigures` for each run, so that an update reads only new evaluated replies. A
-`RunFigures` contains the run's summary, and statistics that only the page needs.
-"""
+"""Statistics of a run for the page, updated while the run goes on."""
 
 import threading
 import time
@@ -22,7 +18,7 @@ _RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
-    """Statistics of a run after one of the run's evaluated replies."""
+    """Statistics of a run after one evaluated reply of a model."""
 
     evaluations: int
     tokens: int
@@ -38,7 +34,7 @@ _BEGINNING = Point(0, 0, 0.0, 0.0, None, None)
 
 
 class ProgramLine(NamedTuple):
-    """A program of a run, with the data of its first proposal in that run."""
+    """A program of a run, with data from its first proposal in that run."""
 
     program_id: str
     evaluation_id: str
@@ -116,16 +112,16 @@ class RunFigures:
 
     @property
     def now(self) -> Point:
-        """The last of `points`; a point of zeros if there are no points yet."""
+        """The latest statistics; zeros before the first evaluated reply."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property
     def is_whole(self) -> bool:
-        """True if every evaluated reply that the last update found in the store is counted."""
+        """True if the last `update` counted all evaluated replies, and did not stop for lack of time."""
         return self.position >= self.last
 
     def update(self, store: Store, until: float) -> None:
-        """Count new replies, and stop soon after time `until` (`time.monotonic`). The next call goes on."""
+        """Count new replies until time `until` (`time.monotonic`). The next call counts the rest."""
         self.last = store.last_tell(self.run_id)
         while not self.is_whole:
             after = min(self.last, self.position + _PAGE_TELLS)
@@ -136,7 +132,7 @@ class RunFigures:
                 return
 
     def ordered(self, name: str, key: Callable[[ProgramLine], Any]) -> list[ProgramLine]:
-        """Return the programs sorted by `key`. The order is cached under `name`."""
+        """Return the programs sorted by `key`; the sorted list is cached under `name`."""
         with self._ordering:
             order = self._orders.setdefault(name, [])
             new = self.lines[len(order) :]

@@ -61,7 +61,7 @@ def needs_token(host: str) -> bool:
 
 
 class _TimedConnection(H11Protocol):
-    """A connection with a timeout. Beyond `MOST_CONNECTIONS`, the longest waiting connection is closed."""
+    """A connection with a timeout. If too many are open, the one that has waited longest is closed."""
 
     _deadline: asyncio.TimerHandle | None = None
 
@@ -115,8 +115,8 @@ class _TimedConnection(H11Protocol):
 def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
     """Return the web application for a store and, if given, for the report of a batch.
 
-    With a token, every request must carry it: as a bearer token, or in the cookie that `?token=` sets.
-    Without a token, only requests addressed to localhost are answered, which prevents DNS rebinding.
+    If `token` is given, every request must contain the token, as bearer token, as `?token=` or in a cookie.
+    Otherwise, only requests addressed to localhost are answered, which prevents DNS rebinding.
     """
     queries: _Queries = {
         **_READ_API,
@@ -156,7 +156,7 @@ def _refusal(token: str | None, request: Request) -> Response | None:
 
 
 def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Callable[[str], None]) -> None:
-    """Serve `app` until Ctrl-C; call `on_ready` with the page's address first. Port 0 chooses a free port."""
+    """Serve `app` until Ctrl-C. First call `on_ready` with the page's address. Port 0 means any free port."""
     family, shown = (socket.AF_INET6, f"[{host}]") if ":" in host else (socket.AF_INET, host)
     try:
         listener = socket.create_server((host, port), family=family)
@@ -198,14 +198,14 @@ def _endpoint(
 
 
 class BadRequestError(ValueError):
-    """An invalid query parameter."""
+    """Error for an invalid query parameter."""
 
 
 _STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
-    """Return a response with `record` as ASCII JSON, in which lone surrogates can be written too."""
+    """Return `record` as a JSON response. Only ASCII is written, so lone surrogates are no problem."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""The store of the page, opened at the first request, and again after a failure or if its file changed."""
+"""Opens the page's store at the first request, and again after a failure or if its file was replaced."""
 
 import threading
 import time
@@ -19,10 +19,10 @@ _MOST_CACHED_PROGRAMS = 400_000
 
 
 class Source:
-    """A store with cached statistics of its runs. It is thread-safe; call `close` at the end."""
+    """A thread-safe store with cached statistics of its runs. Call `close` at the end."""
 
     def __init__(self, url: str | None, update_seconds: float = UPDATE_SECONDS) -> None:
-        """Parse the URL without opening the store. Raises `StoreError` if `url` is no database URL."""
+        """Parse the URL without opening the store. Raises `StoreError` if `url` is not a database URL."""
         parsed = parse_url(url)
         patience = {**_TIMEOUTS.get(parsed.get_backend_name(), {}), **parsed.query}
         self.url = parsed.update_query_dict(patience).render_as_string(hide_password=False)
@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return a run's statistics, with new replies counted until time `until` (default: `deadline()`)."""
+        """Return a run's statistics, after counting new replies until `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:
@@ -66,18 +66,17 @@ class Source:
         return figures
 
     def deadline(self) -> float:
-        """Return the time (`time.monotonic`) until which a request that begins now may read replies."""
+        """Return the time (`time.monotonic`) at which a request that starts now must stop reading replies."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:
-        """Return the problem of a run."""
         key = (run.problem_id, run.problem_version)
         if key not in self._problems:
             self._problems[key] = self.store().problem(*key)
         return self._problems[key]
 
     def close(self) -> None:
-        """Close the store and clear the caches; the next request reopens it."""
+        """Close the store and clear the caches. The next request reopens the store."""
         with self._lock:
             if self._store is not None:
                 self._store.close()

@@ -60,7 +60,7 @@ def runs_record(
 
 
 def run_record(source: Source, run_id: str) -> Record:
-    """Return a run as in `runs_record`, and also the run's curve, components, islands and settings."""
+    """Return a run as in `runs_record`, with its curve, reward components, islands and settings."""
     head = head_of(source, run_id)
     problem, figures = source.problem(head.run), source.figures(head.run)
     shown = thinned(figures.points, figures.rises)
@@ -92,9 +92,9 @@ def run_record(source: Source, run_id: str) -> Record:
 def programs_record(
     source: Source, run_id: str, offset: int = 0, limit: int = 100, sort: str = "order", **wanted: Any
 ) -> Record:
-    """Return the judged programs of a run, with their rewards and the beginning of their source.
+    """Return the evaluated programs of a run, with their rewards and the beginning of their source.
 
-    `wanted` maps fields of `ProgramLine` to required values.
+    Only programs whose fields (of `ProgramLine`) equal `wanted` are returned.
     """
     head = head_of(source, run_id)
     figures, store, name = source.figures(head.run), source.store(), sort.removeprefix("-")
@@ -152,8 +152,8 @@ def lineage_record(source: Source, run_id: str, program: str | None = None) -> R
 def program_record(source: Source, program_id: str, run: str | None = None) -> Record:
     """Return a program as first proposed in a run: source, evaluation, prompt, completion and tokens.
 
-    The field `runs` lists up to 20 runs that proposed the program; by default, `run` is the first of them. If
-    `run` did not propose the program, only the source is returned.
+    The field `runs` lists up to 20 runs that proposed the program. The default for `run` is the first of
+    these runs. If `run` did not propose the program, only the source and `runs` are returned.
     """
     store = source.store()
     if not store.beginnings([program_id], 1):
@@ -190,7 +190,7 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
 
 
 def policies_record(source: Source) -> Record:
-    """Return all policy versions, the events of their lives, and the latest 20 trainings."""
+    """Return all policy versions, their events (published, served, ...) and the latest 20 trainings."""
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {
@@ -215,7 +215,7 @@ def head_of(source: Source, run_id: str) -> RunHead:
 
 
 class NotStoredError(StoreError):
-    """The requested id is not in the store."""
+    """Error for a requested id that is not in the store."""
 
 
 def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
@@ -279,12 +279,11 @@ def _config(config_json: str) -> Config | None:
 
 
 def _counts(counts: Mapping[Any, int]) -> list[Record]:
-    """Return the 50 highest counts with their names. Names from the store are never JSON keys."""
     return [{"name": str(name), "count": count} for name, count in Counter(counts).most_common(50)]
 
 
 def thinned(rows: Sequence[Any], kept: Sequence[int] = ()) -> list[Any]:
-    """Return `rows` thinned to about `_MOST_STEPS`; the first, the last and those at indices `kept` stay."""
+    """Return about 300 evenly spaced `rows`, and also the first, the last and those at indices `kept`."""
     count = len(rows)
     shown = {*range(0, count, count // _MOST_STEPS + 1), *range(count - 1, count), *kept}
     return [rows[number] for number in sorted(shown) if number >= 0]
@@ -376,7 +375,6 @@ def _settings(config_json: str) -> list[Record]:
 
 
 def _leaves(value: Json, *path: str) -> Iterator[tuple[tuple[str, ...], Json]]:
-    """Yield path and value of each leaf of nested JSON. A path consists of keys and list indices from 1."""
     is_nested = isinstance(value, dict) or (
         isinstance(value, list) and any(isinstance(x, dict) for x in value)
     )

@@ -22,7 +22,7 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the report, computed again if `rests_until` is past. Raises `StoreError` if `make` fails."""
+        """Return the report, computed again if `rests_until` has passed. Raises `StoreError` on failure."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -40,12 +40,12 @@ def report(name: str, ended: tuple[int, int], sentences: Sequence[str], parts: I
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Record:
-    """Return a table for a report; text in a cell between ** is bold."""
+    """Return a table for a report. Cell text between `**` is shown in bold."""
     return {"kind": "table", "title": title, "columns": columns, "rows": list(rows), "note": note}
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart with x axis `against`. More than `MOST_BANDS` curves are drawn without bands."""
+    """Return a line chart with `against` on the x axis. If there are many curves, they have no bands."""
     series = [
         {
             "name": label,

@@ -39,7 +39,7 @@ def shown(value: object) -> str:
 
 
 def read_file(path: Path, faults: Faults, advice: str = "add it") -> str | None:
-    """Return the text of a file, or None after adding an error."""
+    """Return the text of a file. If this fails, add an error and return None."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def read_toml(path: Path, faults: Faults) -> dict[str, Any]:
 def tables(
     data: Mapping[str, Any], key: str, file: str, known: Collection[str], faults: Faults
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield (location, content) for each section `[[key]]`; nothing if `key` is missing or invalid."""
+    """Yield (location, content) for each section `[[key]]`. Errors are added to `faults`."""
     value = data.get(key, [])
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         faults.add(file, key, f"[[{key}]] sections", shown(value), "write them with two brackets")

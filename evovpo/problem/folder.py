@@ -1,8 +1,7 @@
 """Loads and checks problem folders.
 
 A folder has `problem.toml`, the starting programs `seed.py` and `seed_*.py`, and either `examples.json`
-(programming by example) or the scorer `score.py`, which may read files under `data/`. Loading does not run
-the scorer; it first runs when an `Evaluator` is created.
+(programming by example) or the scorer `score.py`, which may read files under `data/`.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ _LATER_LIMITS = {"processes": 0, "disk_mb": 64}
 def load_problem(path: Path | str) -> Problem:
     """Return the checked problem of the folder `path`.
 
-    For an OpenEvolve project, `path` is its folder or its evaluator file, and the initial program is
+    For an OpenEvolve project, `path` is its folder or its evaluator file. The project's initial program is
     evaluated once in the sandbox. Raises a `ProblemError` that lists all errors, each with a fix.
     """
     folder = Path(path).resolve()
@@ -105,11 +104,7 @@ def load_problem(path: Path | str) -> Problem:
 
 
 def _version(problem: Problem) -> str:
-    """Return a hash of everything that can change an evaluation or a run, regardless of the folder's path.
-
-    It covers the values of the problem and, with a scorer, the bytes of `score.py` and of all files under
-    `data/`. The grouping is left out, because it only affects how a trainer reads evaluations.
-    """
+    """Return a hash of everything that can change a search, such as values, scorer and data files."""
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
         del values[outside]
@@ -125,7 +120,7 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the grouping that the problem's folder has now.
+    """Return a stored problem with the `groups` of objectives that are now in the problem's folder.
 
     A folder that is missing or has another version is ignored. An invalid folder raises `ProblemError`.
     """

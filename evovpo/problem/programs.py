@@ -30,7 +30,7 @@ def read_seeds(
 
 
 def check_scorer_source(path: Path, faults: Faults) -> None:
-    """Add an error unless a scorer defines the required functions; the scorer is parsed, not run."""
+    """Add an error to `faults` if the scorer at `path` lacks a required function. The scorer is not run."""
     source = read_file(path, faults)
     functions = None if source is None else _functions(source, path, faults)
     if functions is not None:

@@ -31,7 +31,7 @@ class SuiteEntry(NamedTuple):
 
 
 def bundled_root() -> Path:
-    """Return the folder of the bundled problems: in the installed package or, in a checkout, next to it."""
+    """Return the folder of the bundled problems, in the installed package or at the top of a checkout."""
     package = Path(__file__).resolve().parents[1]
     inside = package / "_problems"
     return inside if any(inside.glob("*/*/problem.toml")) else package.parent / "problems"
@@ -44,13 +44,13 @@ def bundled_problems() -> tuple[str, ...]:
 
 
 def bundled_suites() -> dict[str, str]:
-    """Return name -> description of the bundled suites."""
+    """Return {name: description} of the bundled suites."""
     files = sorted(bundled_root().glob("*/suite.toml"))
     return {file.parent.name: tomllib.loads(file.read_text())["suite"]["description"] for file in files}
 
 
 def resolve_problem(name_or_path: str | Path) -> Path:
-    """Return the folder of a problem, given as a path or a bundled name; if both exist, the path counts.
+    """Return the folder of a problem, given as a path or, if no such path exists, as a bundled name.
 
     For an evaluator file, return the path of this file. For a table, write a problem that predicts the last
     column, and return the problem's folder. Raises `ProblemError` if nothing is found.
@@ -86,7 +86,8 @@ def resolve_problem(name_or_path: str | Path) -> Path:
 def load_suite(path: Path | str) -> list[SuiteEntry]:
     """Return the problems of a suite, in file order, without loading them.
 
-    `path` is a `suite.toml`, its folder, or the name of a bundled suite. Raises `ProblemError`.
+    `path` is a `suite.toml`, its folder, or the name of a bundled suite. Raises `ProblemError` if the suite
+    is missing or invalid.
     """
     file = _suite_file(Path(path))
     faults = Faults(file.parent)
@@ -144,7 +145,7 @@ def problem_id(path: Path) -> str:
 
 
 def new_problem(folder: Path | str, kind: Literal["examples", "score"] = "examples") -> Path:
-    """Write a starter problem to a new or empty folder; return the folder. Raises `ProblemError`."""
+    """Write a starter problem, and return its path. Raises `ProblemError` if `folder` is not empty."""
     path = Path(folder)
     with write_errors(f"{path}: the folder", kind=ProblemError):
         check_empty(path)

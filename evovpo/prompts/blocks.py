@@ -1,8 +1,8 @@
 """EVOLVE-BLOCK markers: only lines between markers may change; without markers, all lines may change.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end outside of a block is no marker, nor is a
-start inside a block. A block without an end extends to the end of the file.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). Ends outside of a block and starts inside a block are
+ignored. A block without an end extends to the end of the file.
 """
 
 import re
@@ -23,7 +23,7 @@ class Layout(NamedTuple):
 
 
 def layout(source: str) -> Layout | None:
-    """Return `source` split at its markers, or None without markers."""
+    """Return `source` split at its markers, or None if it has no markers."""
     if "EVOLVE-BLOCK-START" not in source:
         return None
     parts: list[list[str]] = [[]]
@@ -43,9 +43,9 @@ def layout(source: str) -> Layout | None:
 
 
 def keep_fixed(old: str, new: str) -> str:
-    """Return `new` with the whitespace of `old` restored in the lines outside of blocks.
+    """Return `new`, but with lines outside of blocks exactly as in `old`.
 
-    Raises `AnswerError` if `new` has other changes outside of blocks, or missing or additional markers.
+    Raises `AnswerError` if these lines differ in more than whitespace, or if the markers differ.
     """
     wanted = layout(old)
     if wanted is None:

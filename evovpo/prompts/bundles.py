@@ -1,8 +1,8 @@
 """Bundles: programs of several files as one text, for the store, prompts and program ids.
 
 Files are sorted by path. Each begins with a header line `=== FILE: PATH ===`; the file's text follows.
-The header of a file without a final newline is `=== FILE (no newline at end): PATH ===`. A line of a file
-that looks like a header gets one more backslash in front, so that every text can be restored.
+The header of a file without a final newline is `=== FILE (no newline at end): PATH ===`. In the text, a line
+that begins with `=== FILE`, or with backslashes and `=== FILE`, is escaped by a backslash at its beginning.
 """
 
 import re
@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return `files` (path -> text) as a bundle. Raises `BundleError` without files or for a bad path."""
+    """Return `files` ({path: text}) as a bundle. Raises `BundleError` for no files or an invalid path."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)
@@ -50,7 +50,7 @@ def pack(files: Mapping[str, str]) -> str:
 
 
 def unpack(source: str) -> dict[str, str]:
-    """Return the files (path -> text) of a bundle; undoes `pack`. Raises `BundleError` for any other text."""
+    """Return the files {path: text} in a bundle. Raises `BundleError` if `source` is not a bundle."""
     before, *rest = _HEADER_LINE.split(source)
     if before:
         line = before[: before.find("\n") + 1 or None]
@@ -71,7 +71,6 @@ def unpack(source: str) -> dict[str, str]:
 
 
 def is_bundle(source: str) -> bool:
-    """Return whether `source` is a bundle that `unpack` accepts."""
     if not source.startswith("=== FILE"):
         return False
     try:

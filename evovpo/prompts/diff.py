@@ -1,7 +1,7 @@
-"""Parses the SEARCH/REPLACE edits of an answer, and applies all edits or none to the original program.
+"""Parses the SEARCH/REPLACE edits in an answer, and applies all edits to a program, or none.
 
 The SEARCH text is matched exactly, then without trailing whitespace, then without common indentation. The
-first comparison that finds a match decides. If it finds several matches, the edit is an error.
+first comparison that finds a match decides. Several matches are an error.
 """
 
 import difflib
@@ -23,12 +23,12 @@ _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """One SEARCH/REPLACE edit. It has one reading (split) for each line that could be its divider."""
+    """One SEARCH/REPLACE edit. If several lines could be its `=======`, each possible split is kept."""
 
     number: int
     """Number of the edit, from 1, for error messages."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    """(SEARCH lines, REPLACE lines) of each reading. The reading with the most SEARCH lines is first."""
+    """(SEARCH lines, REPLACE lines) of each split. The split with the most SEARCH lines is first."""
     path: str
     """File path from a header line before the edit; empty without a header."""
 
@@ -42,7 +42,7 @@ class _Place(NamedTuple):
 
 
 def read_edits(answer: str) -> list[Edit]:
-    """Return the edits of an answer. Raises `AnswerError` if there is no edit or an edit is incomplete."""
+    """Return the edits in an answer. Raises `AnswerError` if there is no edit or an edit is incomplete."""
     edits: list[Edit] = []
     body: list[str] | None = None
     path = ""
@@ -71,7 +71,7 @@ def read_edits(answer: str) -> list[Edit]:
 
 
 def apply_edits(files: Mapping[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-    """Return the files (path -> text) after all edits. Raises `AnswerError` if an edit cannot be applied."""
+    """Return the files {path: text} after all edits. Raises `AnswerError` if an edit cannot be applied."""
     lines = {path: _unix_newlines(text).split("\n") for path, text in files.items()}
     places: list[_Place] = []
     for edit in edits:
@@ -125,10 +125,6 @@ def _locate(files: Mapping[str, Sequence[str]], edit: Edit) -> _Place:
 
 
 def _matches(lines: Sequence[str], search: Sequence[str], exactness: int) -> list[int]:
-    """Return the indices in `lines` at which a match of `search` begins.
-
-    `exactness` 0 compares exactly, 1 ignores trailing whitespace, 2 also ignores common indentation.
-    """
     if exactness > 0:
         lines, search = [line.rstrip() for line in lines], [line.rstrip() for line in search]
     shape = _dedented if exactness == 2 else list

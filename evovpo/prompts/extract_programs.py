@@ -23,8 +23,8 @@ def read_rewrite(
 ) -> Program:
     """Return the program in the code blocks of an answer; `base` is the program to rewrite, if any.
 
-    `is_cut` is true if the token limit ended the answer; `has_blocks` is true if EVOLVE-BLOCKs are enforced.
-    Raises `AnswerError` or `BundleError`.
+    `is_cut` is true if the token limit ended the answer. If `has_blocks` is true, only lines in EVOLVE-BLOCKs
+    may change. Raises `AnswerError` or `BundleError` if there is no valid program.
     """
     found = blocks(text)
     if problem.suffix == "/":
@@ -55,7 +55,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return `base` after the edits of an answer. Code blocks without edits are passed to `read_rewrite`."""
+    """Return `base` after the edits in an answer. If there are only code blocks, call `read_rewrite`."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):
@@ -127,7 +127,7 @@ def _checked(
 
 
 def files_of(problem: Problem, program: Program) -> dict[str, str]:
-    """Return the files of a program (path -> text). In a single-file program, the path is empty."""
+    """Return the files of a program as {path: text}. In a single-file program, the path is empty."""
     return unpack(program.source) if problem.suffix == "/" else {_ALONE: program.source}
 
 
@@ -137,7 +137,7 @@ def _without_blank_edges(text: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def defined_names(source: str | bytes) -> frozenset[str] | None:
-    """Return the names defined at the top level of Python code, or None if it cannot be parsed."""
+    """Return the names defined at the top level of Python code, or None if the code is invalid."""
     try:
         with warnings.catch_warnings():
             # Invalid string escapes in a program are not our concern.

@@ -1,7 +1,6 @@
 """The prompt formats for instruction models: whole programs, or edits of the parent.
 
-A prompt with a parent shows the parent's rewards and feedback. Feedback is fenced, truncated and marked as
-untrusted.
+Feedback on programs is shown in a code fence, truncated and marked as untrusted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ _PROGRAM_CHARACTERS = 40_000
 
 
 class _InstructFormat:
-    """The base class of `RewriteFormat` and `DiffFormat`, which request and parse answers differently."""
+    """The base class of `RewriteFormat` and `DiffFormat`."""
 
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
@@ -37,9 +36,9 @@ class _InstructFormat:
         self._templates = templates or load_templates()
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return the user message for the request's kind, after the system message if there is one.
+        """Return the system message, if there is one, and the user message.
 
-        Without a parent, the first starting program is shown if the format needs a program to change.
+        If there is no parent but the format needs a program to change, the first starting program is shown.
         """
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
@@ -74,13 +73,12 @@ class _InstructFormat:
         return (Message("system", system), Message("user", user)) if system else (Message("user", user),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True: any program can be shown as text."""
         return True
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return all requested answers in order. An answer without a program has a reason."""
+        """Return all requested answers in order. If an answer has no program, its `reason` says why."""
         texts = split_answers(rollout.text, answers)
         base = self._base(problem, parent)
         is_cut = rollout.finish_reason == "length"
@@ -154,7 +152,7 @@ class _InstructFormat:
 
 
 class RewriteFormat(_InstructFormat):
-    """The format that asks for a whole program; if a program is a folder, only for the changed files."""
+    """The format that asks for a whole program or, if programs are folders, for the changed files."""
 
     _form = "rewrite"
 

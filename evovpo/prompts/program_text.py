@@ -40,7 +40,7 @@ def language_of(suffix: str) -> str:
 
 
 def suffix_of(language: str) -> str:
-    """Return the usual file extension of a language, `.txt` if unknown."""
+    """Return the usual file extension of a language, or `.txt` for an unknown language."""
     wanted = ALIASES.get(language, language)
     return next((suffix for suffix, name in _LANGUAGES.items() if name == wanted), ".txt")
 
@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 def capped(text: str, characters: int) -> str:
-    """Return a text cut to `characters`: one third from its start, a note, and two thirds from its end."""
+    """Return a text; if it has more than `characters`, a note replaces a part in the middle."""
     if len(text) <= characters:
         return text
     head = characters // 3
@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
-    """Return the results of an evaluation as text: status of a failure, rewards or score, and metrics."""
+    """Return the results of an evaluation as text: the failure, if any, rewards or score, and metrics."""
     parts: list[str] = []
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")
@@ -133,7 +133,7 @@ def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
 
 
 def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int], characters: int) -> str:
-    """Return the untrusted texts of an evaluation: wrong outputs of `rows`, feedback and text metrics."""
+    """Return a code block with untrusted texts: wrong outputs of `rows`, feedback and text metrics."""
     parts = _failed_rows(problem, evaluation, rows)
     if evaluation.feedback.strip():
         parts.append(evaluation.feedback)
@@ -145,7 +145,7 @@ def shown_feedback(problem: Problem, evaluation: Evaluation, rows: Sequence[int]
 
 
 def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
-    """Return a text with the components in which `ours` beats `theirs`, largest gain first."""
+    """Return a text that lists the components in which `ours` is better, with the largest gain first."""
     pairs = zip(problem.objectives, compared(problem, ours), compared(problem, theirs), strict=False)
     gains = [(own - other, objective.name, own, other) for objective, own, other in pairs if own > other]
     gains.sort(key=lambda gain: -gain[0])

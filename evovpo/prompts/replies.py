@@ -1,8 +1,4 @@
-"""Splits a completion of an instruction model into answers, and answers into code blocks.
-
-Accepts prose around code blocks, missing or repeated delimiters, fences of any length, and a last block that
-the token limit cut off. Prose is never read as a program.
-"""
+"""Splits a completion of an instruction model into answers, and answers into code blocks."""
 
 import itertools
 import re
@@ -20,7 +16,7 @@ _REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced block of code."""
+    """A fenced code block."""
 
     text: str
     """The lines of the block, with newlines."""
@@ -49,7 +45,7 @@ def without_reasoning(text: str) -> str:
 
 
 def idea_of(text: str) -> str:
-    """Return an answer's idea as a short line: the text before the first code block or edit; maybe empty."""
+    """Return the text before an answer's first code block or edit as one short line, which may be empty."""
     found = _PROGRAM_START.search(without_reasoning(text))
     if found is None:
         return ""
@@ -60,10 +56,10 @@ def idea_of(text: str) -> str:
 def split_answers(text: str, answers: int) -> list[str]:
     """Return at most `answers` answers of a completion, in order.
 
-    If one answer is requested, the whole text is the answer. Otherwise an answer begins at each delimiter;
-    the numbers in delimiters need not be in order. If the first delimiter has another number than 1, text
-    with a code block before this delimiter is an answer, too. Without delimiters, every code block is an
-    answer. Without code blocks, the whole text is one answer.
+    If one answer is requested, the whole text is the answer. Otherwise an answer begins at each delimiter.
+    Text before the first delimiter is also an answer if it has a code block and the number of this delimiter
+    is not 1. Without delimiters, every code block is an answer. Without delimiters and code blocks, the whole
+    text is one answer.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:
@@ -85,7 +81,6 @@ def split_answers(text: str, answers: int) -> list[str]:
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the fenced blocks of a text in order."""
     found: list[Block] = []
     path = ""
     for number, lines in _parts(_lines(text)):

@@ -29,7 +29,7 @@ CHANGES = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownProgram:
-    """A judged program that a prompt shows."""
+    """An evaluated program that a prompt shows."""
 
     program: Program
     evaluation: Evaluation
@@ -72,7 +72,7 @@ class Answer(NamedTuple):
 
 
 class PromptFormat(Protocol):
-    """A prompt format: it makes prompts for a problem and parses the answers."""
+    """An object that writes prompts for a problem and parses the answers."""
 
     reply_tokens: int
     """Default for the maximum number of tokens of a completion."""
@@ -88,20 +88,20 @@ class PromptFormat(Protocol):
         """Return the messages of the prompt."""
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True if a prompt can show the program in this role; if false, the search never shows it."""
+        """True if a prompt can show `program` in this role. The search never shows other programs."""
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """For training a model, return a completion that the method `answers` parses as `programs`."""
+        """Return a completion, as training data, that the method `answers` would parse as `programs`."""
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return `answers` answers of a completion; a missing answer is empty. Edits apply to `parent`."""
+        """Return the requested answers in a completion; missing ones are empty. Edits apply to `parent`."""
 
 
 def choose_rows(
     count: int, most: int, rng: np.random.Generator, only: Sequence[int] | None = None
 ) -> tuple[int, ...]:
-    """Return up to `most` random training rows for a prompt, from `only` if given, else from all `count`."""
+    """Return up to `most` random row indices, from `only` if given, otherwise from `range(count)`."""
     pool = list(range(count)) if only is None else list(only)
     return tuple(int(row) for row in rng.permutation(pool)[:most])

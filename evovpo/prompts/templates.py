@@ -2,7 +2,7 @@
 
 A placeholder is a known name in braces, such as `{statement}`. `{{statement}}` stands for the literal text
 `{statement}`; all other braces are plain text. Inserted texts are not searched for placeholders. A paragraph
-(lines between blank lines) is left out if it has placeholders and all of these are empty.
+(lines between blank lines) is left out if it has placeholders and all inserted texts are empty.
 """
 
 import functools
@@ -46,7 +46,7 @@ class Templates:
     texts: Mapping[str, str]
 
     def fill(self, name: str, values: Mapping[str, str]) -> str:
-        """Return template `name` with its placeholders replaced by `values`; missing values are empty."""
+        """Return template `name` after replacing its placeholders by `values`. Missing values are empty."""
         paragraphs = (_filled(paragraph, values) for paragraph in _PARAGRAPHS.split(self.texts[name].strip()))
         return "\n\n".join(text for text in paragraphs if text is not None)
 
@@ -54,7 +54,7 @@ class Templates:
 def load_templates(folder: str | None = None) -> Templates:
     """Return the packaged templates. Templates of the same names in `folder`, if given, override them.
 
-    Raises one `ConfigError` for all errors: a missing folder, unknown file names, unknown placeholders.
+    Raises a `ConfigError` that lists all errors: missing folder, unknown file names or placeholders.
     """
     texts = dict(_packaged())
     if not folder:
@@ -91,7 +91,7 @@ def load_templates(folder: str | None = None) -> Templates:
 def write_templates(folder: Path) -> list[Path]:
     """Write the packaged templates into `folder`, and return the new files.
 
-    Raises `ConfigError` if writing fails, or if a template exists already (then nothing is written).
+    Raises `ConfigError` if writing fails or a template exists already. No existing template is overwritten.
     """
     files = {folder / f"{name}.txt": text for name, text in _packaged().items()}
     there = [file.name for file in files if file.exists()]

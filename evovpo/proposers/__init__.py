@@ -1,8 +1,4 @@
-"""Proposers, which sample completions from local models or servers; all share the `Proposer` protocol.
-
-`local` samples from a model folder, `openai` sends requests to a server.
-Importing this package does not load torch; importing `evovpo.proposers.local` does.
-"""
+"""Proposers, which sample completions: `local` from a model folder, `openai` from a model server."""
 
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -15,7 +11,7 @@ REFUSED = "refused: "
 
 
 class Proposer(Protocol):
-    """Samples completions; all implementations pass `tests/support/proposer_conformance.py`."""
+    """An object that samples completions. Every class passes `tests/support/proposer_conformance.py`."""
 
     @property
     def policy_version(self) -> int:
@@ -27,10 +23,10 @@ class Proposer(Protocol):
         `indices` are distinct and in `range(prompt.rollouts)`; a resumed run asks only for missing replies.
         A rollout has the id `rollout_id(prompt.id, index)` and, if the backend returns them, token ids and
         log-probabilities under `sampling`. Calls may run concurrently. If the backend allows it, reply i
-        depends only on policy, prompt text, prompt seed, i and `sampling`.
+        depends only on the policy, the prompt's text and seed, i, and `sampling`.
 
-        Raises `SearchError` for indices outside the range or a prompt that is not for a model, and
-        `ConfigError` for sampling settings that the backend does not support.
+        Raises `SearchError` if an index is out of range or the prompt is not for a model. Raises
+        `ConfigError` if the backend does not support the sampling settings.
         """
 
     async def aclose(self) -> None:
@@ -47,7 +43,7 @@ class CheckedProposer(Protocol):
 
 @runtime_checkable
 class PatientProposer(Protocol):
-    """A proposer that waits for failing servers."""
+    """A proposer that retries requests to failing servers."""
 
     @property
     def trouble(self) -> str:
@@ -77,7 +73,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` for a prompt that no model answers, or for `indices` repeated or out of range."""
+    """Raise `SearchError` if `prompt` is not for a model, or if `indices` repeat or are out of range."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(

@@ -1,7 +1,4 @@
-"""Pure functions that build requests to the chat and completions endpoints and parse the answers.
-
-The first request has every field that vLLM accepts. After a refusal, `correct` leaves out refused fields.
-"""
+"""Builds requests to the chat and completions endpoints of a server, and parses the answers."""
 
 import math
 import re
@@ -63,7 +60,7 @@ class Shape:
 
     @property
     def is_plain(self) -> bool:
-        """True if sampling and log-probabilities use the plain softmax."""
+        """True if the server accepts all request fields that training needs."""
         return not self.left_out & _FOR_TRAINING
 
 
@@ -81,7 +78,7 @@ class Form:
 
 
 class ServerReply(NamedTuple):
-    """One reply (valid choice) in a server's answer. All fields are also fields of `Rollout`."""
+    """One reply in a server's answer. All fields are also fields of `Rollout`."""
 
     text: str
     finish_reason: str
@@ -118,7 +115,7 @@ def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]
 
 
 def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str | None) -> Shape | None:
-    """Return `shape` corrected after a server refused `body` with `message`; None if no cause is found."""
+    """Return `shape` corrected after a server refused `body`, or None if `message` gives no known cause."""
     names = set(re.findall(r"\w+", f"{message} {parameter or ''}"))
     other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[shape.limit_name]
     is_refused = re.search(r"support|instead|unrecognized|unknown", message)
@@ -143,12 +140,12 @@ def correct(shape: Shape, body: Mapping[str, Any], message: str, parameter: str 
 
 
 def is_too_long(message: str, code: str | None) -> bool:
-    """Return whether a request was refused because prompt and reply exceed the model's context."""
+    """True if a request was refused because prompt and reply exceed the model's context."""
     return code == "context_length_exceeded" or bool(_TOO_LONG.search(message))
 
 
 def read_lengths(message: str) -> tuple[int, int] | None:
-    """Return the lengths (tokens) of prompt and context stated in a refusal, or None if it states none."""
+    """Return the lengths (in tokens) of prompt and context named in a refusal, or None without lengths."""
     prompt, context = _PROMPT.search(message), _CONTEXT.search(message)
     return (int(prompt[1]), int(context[1])) if prompt and context else None
 
@@ -188,7 +185,7 @@ def read_answer(data: object, form: Form) -> tuple[ServerReply, ...]:
 
 
 def first_place(data: object, endpoint: str) -> dict[str, float]:
-    """Return {token: log-probability} of the likeliest first tokens of a reply; empty if none were sent."""
+    """Return {token: log-probability} of the likeliest first tokens of a reply; empty if there are none."""
     try:
         found: Any = _choices(data)[0]["logprobs"]
         if endpoint == CHAT:

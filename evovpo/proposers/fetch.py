@@ -19,10 +19,9 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
-    """Check that a server answers and accepts the key; warn if it does not list the model.
+    """Check that a server answers and accepts the key; warn if the server does not list the model.
 
-    Raises `ServerError` if the server cannot be reached, and `ConfigError` for a wrong key or address. A busy
-    server passes the check; the first request will show whether it works.
+    Raises `ServerError` if the server cannot be reached, and `ConfigError` for a wrong key or address.
     """
     base_url = base_url.rstrip("/")
     try:
@@ -66,7 +65,10 @@ def refused_key(address: str, variable: str, detail: str) -> str:
 def fetch(
     url: str, body: dict[str, object] | None, key_variable: str, timeout_seconds: float
 ) -> tuple[int, str]:
-    """Send a POST request (GET if `body` is None); return status and `without_key` text. Raises `OSError`."""
+    """Send a POST request, or GET if `body` is None. Return the status, and the text without the key.
+
+    Raises `OSError` if there is no valid answer.
+    """
     headers = {"Content-Type": "application/json"}
     key = os.environ.get(key_variable, "")
     if key:
@@ -85,7 +87,10 @@ def fetch(
 
 
 def without_key(text: str, key: str) -> str:
-    """Return `text` with *** for `key`. Keys under 8 characters are replaced only after 'key' or 'bearer'."""
+    """Return `text` with `key` replaced by ***.
+
+    A key of fewer than 8 characters is replaced only if it follows the word 'key' or 'bearer'.
+    """
     if len(key) >= _SECRET_LENGTH:
         return text.replace(key, "***")
     called = r"(\b(?:bearer|key)\b(?: provided| is)?[\s:='\"`]+)"
@@ -94,7 +99,7 @@ def without_key(text: str, key: str) -> str:
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect, because the key is only for the configured server."""
+        """Refuse redirects, because the key must not be sent to another server."""
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)

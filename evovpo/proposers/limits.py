@@ -90,7 +90,7 @@ class PendingPrompt:
 
 
 class Gate:
-    """Limits shared by the requests of all models: concurrency and budget."""
+    """Limits on concurrency and budget, shared by the requests of all models."""
 
     def __init__(self, settings: ProposerConfig, budget: Budget) -> None:
         make_room(settings.concurrency)
@@ -99,7 +99,7 @@ class Gate:
 
     @contextlib.asynccontextmanager
     async def slot(self, ticket: PendingPrompt) -> AsyncIterator[None]:
-        """Wait for a free slot. A prompt's first request raises `BudgetError` if the budget is used up."""
+        """Wait until a request may be sent. Raises `BudgetError` if no budget is left for a new prompt."""
         async with self._slots:
             if not ticket.is_admitted:
                 self.budget.check(ticket.prompt.run_id)
@@ -118,7 +118,7 @@ class RefusedError(ServerError):
 
 
 class Refusals:
-    """Distinguishes a prompt that a server refuses from a server that refuses everything."""
+    """Counts refused prompts, to detect a server that refuses every prompt."""
 
     def __init__(self) -> None:
         self._has_answered = False
@@ -128,7 +128,10 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused prompt. Too many in a row: `ServerError` or, before any answer, `refused.error`."""
+        """Count a refused prompt.
+
+        Raises `ServerError` after too many refusals in a row, or `refused.error` before any answer.
+        """
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:
             raise refused.error from refused

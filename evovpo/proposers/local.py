@@ -1,8 +1,7 @@
 """A proposer that samples from a Hugging Face model folder in this process, on the CPU.
 
-transformers loads the model; `evovpo.proposers.sampler` samples. A PEFT adapter is merged into its base model
-(after `pip install 'evovpo[train]'`). The messages of a prompt are joined to one text. Chat templates and
-GPUs are not supported; use vLLM instead.
+A PEFT adapter is merged into its base model, which needs `pip install 'evovpo[train]'`. The messages of a
+prompt are joined to one text. Chat templates and GPUs are not supported; use vLLM instead.
 """
 
 import asyncio
@@ -57,7 +56,7 @@ class LocalPolicy:
     """Ids of the tokens that end a reply, from generation_config.json and the tokenizer."""
 
     def request(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> SampleRequest:
-        """Return a request that asks for the replies `indices`. Raises the errors of `check_request`."""
+        """Return a request for the replies with the given indices. Raises the errors of `check_request`."""
         check_sampling(sampling)
         text = "".join(message.content for message in prompt.messages)
         ids = tuple(self.tokenizer(text)["input_ids"])
@@ -97,7 +96,7 @@ class LoadedModel(NamedTuple):
 
 
 def load_local_policy(version: PolicyVersion) -> LocalPolicy:
-    """Return the policy in the folder `version.path`, loaded. Raises `PolicyError` if loading fails."""
+    """Return the policy loaded from the folder `version.path`. Raises `PolicyError` if loading fails."""
     model, tokenizer, end_ids = load_model(version, is_sampled_here=True)
     return LocalPolicy(version.number, Weights(model), tokenizer, end_ids)
 
@@ -106,7 +105,7 @@ def load_model(version: PolicyVersion, is_sampled_here: bool = False) -> LoadedM
     """Return the model in the folder `version.path`: full weights, or an adapter merged into its base model.
 
     Raises `PolicyError` for an unusable folder, and for an adapter if peft is not installed. If
-    `is_sampled_here` is true, a model that our sampler does not support also raises `PolicyError`.
+    `is_sampled_here` is true, also raises `PolicyError` if this package's sampler does not support the model.
     """
     base = base_version(version)
     folder = Path(base.path)
@@ -186,7 +185,7 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def no_progress_bar() -> Iterator[None]:
-    """Turn off the progress bars of transformers while it loads or writes a model."""
+    """Turn off the progress bars of transformers in a `with` block."""
     log: Any = transformers_logging  # not typed
     was_enabled = log.is_progress_bar_enabled()
     log.disable_progress_bar()
@@ -198,7 +197,7 @@ def no_progress_bar() -> Iterator[None]:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise `PolicyError` if a file of the model is missing, or if the model needs code of its own."""
+    """Raise `PolicyError` if a file of the model is missing, or if the model needs custom code."""
     if not folder.is_dir():
         raise PolicyError(
             f"model folder {folder} does not exist or is no folder; "
@@ -221,8 +220,6 @@ def check_model_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _Waiting:
-    """A waiting request, with the policy that was served when it arrived."""
-
     policy: LocalPolicy
     request: SampleRequest
     future: asyncio.Future[tuple[list[Completion], float]]
@@ -232,11 +229,10 @@ class LocalProposer:
     """A proposer that samples from a policy version in batches, in one worker thread.
 
     Requests that arrive while the worker is busy share the next batch of up to `max_batch_rows` replies. A
-    larger request has a batch of its own. The token ids of a rollout include the end token; the text does
-    not. The worker uses one CPU thread, which is fastest for models of a few million parameters.
+    larger request has a batch of its own. Token ids include the end token; texts do not.
 
-    `loaded` is the loaded policy of `version`; without it, the proposer loads `version`. `follow` is called
-    for every prompt and returns the version to use. A new version is loaded between two batches.
+    `loaded` is the policy of `version`, if it is loaded already. `follow` is called for every prompt and
+    returns the version to use. A new version is loaded between two batches.
     """
 
     def __init__(
@@ -284,7 +280,6 @@ class LocalProposer:
         ]
 
     async def aclose(self) -> None:
-        """Finish open requests, then end the worker thread."""
         self._is_closed = True
         async with self._loading:
             pass  # requests waiting for a version are in the queue now

@@ -1,11 +1,10 @@
 """A proposer that samples from one or several models on OpenAI-compatible servers, mainly vLLM.
 
-The server tokenizes prompts. The returned token ids and log-probabilities are stored unchanged; text is never
-tokenized again.
+The server tokenizes prompts. The returned token ids and log-probabilities are stored unchanged.
 
-One request, with the prompt's seed, asks for all G replies of a prompt; reply i is choice i. On vLLM this is
-reproducible up to rounding, on other servers as far as they honour `seed`. If a server gives one choice per
-request, the seed of reply i derives from the prompt's seed and i. See `docs/servers.md`.
+One request, with the prompt's seed, asks for all replies to a prompt. vLLM reproduces the replies up to
+rounding; other servers may ignore the seed. If a server gives only one choice per request, there is a request
+for each reply, with a seed derived from the prompt's seed and the reply's index. See `docs/servers.md`.
 """
 
 import asyncio
@@ -33,15 +32,15 @@ from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling
 class OpenAIProposer:
     """A proposer that samples from the server at `settings.base_url`, or from `models`.
 
-    Of several `models`, one is drawn for each prompt. `version` is the policy to sample from (default:
-    version 0, the server's own weights). `follow`, if given, is called for every prompt and returns the
-    version to use for this prompt. `version` and `follow` need a single model. If the server lacks a
-    version's adapter, the adapter is loaded and checked against its published log-probabilities. An old
-    adapter is unloaded after its last request.
+    If there are several `models`, one is drawn for each prompt. `version` is the policy to sample from
+    (default: version 0, the server's own weights). `follow`, if given, is called for every prompt and returns
+    the version to use. `version` and `follow` can be used only with a single model. A missing adapter is
+    loaded into the server and checked against its published log-probabilities. An old adapter is unloaded
+    after its last request.
 
     A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
-    for at least `settings.patience_seconds`; waits start at `wait_seconds` and double. `record` gets the
-    `Call` of every request. `spent_before` returns a run's stored spending. No warning in `said` is repeated.
+    for at least `settings.patience_seconds`. Waits start at `wait_seconds` and double. `record` is called for
+    every request. `spent_before` returns the stored spending of a run. Warnings in `said` are not repeated.
     """
 
     def __init__(
@@ -104,8 +103,8 @@ class OpenAIProposer:
         """Return the sampled replies; see `Proposer.propose`.
 
         If the server gives several choices per request, all replies to the prompt are sampled, even if only
-        some replies are wanted; so reply i is always the same. If the server refuses a prompt, usually
-        because it is too long, the replies are empty, with the finish reason `refused: ...`.
+        some are wanted. Thus, reply i does not depend on `indices`. If the server refuses a prompt, usually
+        because the prompt is too long, the replies are empty, with the finish reason `refused: ...`.
 
         Raises `ServerError` if the server keeps failing, violates the protocol or refuses every prompt.
         Raises `PolicyError` if no prompt fits the model's context or a version's folder is gone. Raises
@@ -142,7 +141,6 @@ class OpenAIProposer:
         ]
 
     async def aclose(self) -> None:
-        """Wait for open requests, then close the connections."""
         self._is_closed = True
         await asyncio.gather(*self._open)
         for client in self._clients.values():

@@ -1,6 +1,6 @@
 """Reads the folders of policy versions: full weights or an adapter, and reference log-probabilities.
 
-Published folders never change. They have the same path for server, trainer and search.
+Published folders never change. Server, trainer and search use the same path.
 """
 
 import dataclasses
@@ -32,19 +32,19 @@ class WarmUp(NamedTuple):
     """Natural-log probabilities of `next_ids` at temperature 1 (N)."""
 
     def difference(self, logprobs: Sequence[float]) -> float:
-        """Return the largest absolute gap to `logprobs` in nats; infinite if any is missing or not finite."""
+        """Return the maximum difference to `logprobs` in nats; infinite if any is missing or not finite."""
         if len(logprobs) != len(self.logprobs) or not all(map(math.isfinite, logprobs)):
             return math.inf
         return max(abs(a - b) for a, b in zip(self.logprobs, logprobs, strict=True))
 
 
 def is_adapter(version: PolicyVersion) -> bool:
-    """Return whether the version's folder has a PEFT adapter; false for full weights or a missing folder."""
+    """True if the version's folder has a PEFT adapter; False for full weights or a missing folder."""
     return (Path(version.path) / ADAPTER_FILE).is_file()
 
 
 def base_version(version: PolicyVersion) -> PolicyVersion:
-    """Return an adapter's base model, or full weights unchanged. `PolicyError` if the base is missing."""
+    """Return an adapter's base model, or full weights unchanged. Raises `PolicyError` without a base."""
     if not is_adapter(version):
         return version
     file = Path(version.path) / ADAPTER_FILE
@@ -67,8 +67,8 @@ def served_name(version: PolicyVersion, model: str) -> str:
     """Return the name of a version on a server; `model` is the name of the server's own weights.
 
     Adapters are named `policy-vNUMBER-DIGEST`. Two versions can have the same number, after a failed
-    publication or in two stores. The digest of the files keeps a server's cache from confusing these
-    versions (vLLM issue 42125). Raises `PolicyError` if the folder of a trained version is gone.
+    publication or in two stores. The digest of the files distinguishes these versions in a server's cache
+    (vLLM issue 42125). Raises `PolicyError` if the folder of a trained version is gone.
     """
     if version.number > 0:
         require_folder(version)
@@ -93,7 +93,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return a policy folder's `WarmUp`, or None without one. Raises `PolicyError` if the file is damaged."""
+    """Return the `WarmUp` in a policy folder, or None. Raises `PolicyError` if the file is damaged."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

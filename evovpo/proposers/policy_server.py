@@ -1,7 +1,7 @@
 """Loads, checks and unloads policy versions on a model server.
 
 Servers have been seen to answer 200 and then compute with other weights. A version therefore counts as served
-only after the server's log-probabilities of a fixed text were compared with the trainer's.
+only after the server's log-probabilities of a fixed text have been compared with the trainer's.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ _TOP = 20
 
 @dataclass(eq=False)
 class VLLMServer:
-    """A running vLLM server, used by plain HTTP, into which adapters can be loaded.
+    """A running vLLM server that can load adapters.
 
     Loading adapters needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a
     public port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new weights, answers 200 and
     computes wrongly. In a mixed batch, vLLM applies an adapter also to requests without an adapter (vLLM PR
-    48421); `load_and_compare` detects this. vLLM crashes on a request with a seed and a prompt prefilled in
-    chunks, unless `--max-num-batched-tokens` is at least `--max-num-seqs` times `--max-model-len`.
+    48421); `load_and_compare` detects this. vLLM crashes if a request has a seed and its prompt is processed
+    in chunks. `--max-num-batched-tokens` of at least `--max-num-seqs` times `--max-model-len` prevents this.
 
     `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
     difference in nats due to rounding: 1e-4 for float32, more for bfloat16. Raises `ConfigError` for an
@@ -78,11 +78,11 @@ class VLLMServer:
     def logprobs(
         self, version: PolicyVersion, text_ids: Sequence[int], next_ids: Sequence[int]
     ) -> list[float]:
-        """Return the log-probabilities (N) of `next_ids` after the N longest prefixes of a text (`WarmUp`).
+        """Return the log-probability of each token in `next_ids`, given the text up to its position.
 
-        One request generates a token after each prefix and, like the requests of a search, uses the server's
-        cache. A token that the server omits gets minus infinity. `prompt_logprobs` is not used: it bypasses
-        the cache, ignores an adapter of the last layer, and crashes a busy vLLM (issues 16668, 29955, 51594).
+        The positions are the last N of the text, as in `WarmUp`. A token that the server does not list gets
+        minus infinity. vLLM's field `prompt_logprobs` is not used, because it bypasses the server's cache,
+        ignores an adapter of the last layer, and crashes a busy server (issues 16668, 29955, 51594).
         """
         prefixes = [list(text_ids[: len(text_ids) - left]) for left in reversed(range(len(next_ids)))]
         body = {
@@ -124,9 +124,9 @@ class VLLMServer:
 
 
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
-    """Load `version` if it is an adapter; return its largest log-probability gap from `warm_up` in nats.
+    """Load `version` if it is an adapter. Return its maximum log-probability difference to `warm_up` in nats.
 
-    Raises `ServerError` if loading or comparing fails; if comparing fails, the adapter is unloaded again.
+    Raises `ServerError` if a request fails or the difference is too large. The adapter is then unloaded.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

@@ -6,7 +6,7 @@ _TOKENS = 1000
 
 
 def with_price(model: ModelConfig, base_url: str) -> ModelConfig:
-    """Return `model`; a missing price is added from genai-prices, if known there (US dollars)."""
+    """Return `model`. If it has no price, the price in genai-prices (US dollars), if any, is added."""
     if model.price is not None:
         return model
     try:

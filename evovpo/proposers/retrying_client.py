@@ -1,7 +1,6 @@
 """Sends requests to one model on one server: adapts them to the server's API, retries and records them.
 
-Every request is recorded as a `Call`. The openai client's own retries are off, so that the configured number
-of attempts holds. Keys are read from the environment and removed from all server output.
+Every request is recorded as a `Call`. Keys are read from the environment and removed from all server output.
 """
 
 import asyncio
@@ -67,7 +66,7 @@ class _SentRequest(NamedTuple):
 
 @dataclass(eq=False)
 class Client:
-    """Client of one model on one server; `record` is called with every request."""
+    """Client of one model on one server. `record` is called with the `Call` of every request."""
 
     model: ModelConfig
     settings: ProposerConfig
@@ -98,12 +97,12 @@ class Client:
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
         """Return the replies to a request, and the mean seconds per reply since the first attempt.
 
-        Returns None if the server supports one choice per request only. Log-probabilities are None unless
-        they are those of the plain softmax.
+        Returns None if several replies are requested but the server gives only one per request. Replies
+        have no log-probabilities if top-p, penalties or similar settings may have changed the sampling.
 
-        Raises `RefusedError` for a refused prompt; `ServerError` if the server keeps failing or lacks the
-        model; `ConfigError` for a refused key or log-probabilities that do not follow the temperature;
-        `BudgetError` if the budget is used up before the first request of `ticket`.
+        Raises `RefusedError` if the server refuses the prompt. Raises `ServerError` if the server keeps
+        failing or lacks the model. Raises `ConfigError` if the server refuses the key, or gives
+        log-probabilities that ignore the temperature. Raises `BudgetError` if no budget is left.
         """
         sent = await self._ask(form, ticket)
         if sent is None:
@@ -301,7 +300,6 @@ class Client:
             _log.warning("%s", told)
 
     def _wait(self, draw_of: str, failed: int, sent: _SentRequest) -> float:
-        """Return the seconds until the next attempt: doubled each time, jittered, at least Retry-After."""
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after_seconds(sent.refusal)

@@ -1,20 +1,19 @@
 """Samples from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
-The sampling loop is our own: Hugging Face `generate` is several times slower for models of a few million
-parameters. Speed depends on the number of tensor operations per step and on the bytes read by attention.
+Hugging Face `generate` is several times slower for models of a few million parameters. Speed depends on the
+number of tensor operations per step and on the bytes that attention reads.
 
-- A prompt is prefilled once; all rows (replies) of the prompt share the keys and values.
-- At load, norms, attention scale and rotary pairs are folded into the weights, and products are fused.
-- Finished rows leave the batch.
-- Buffers and views are created once per batch shape, not in every step.
+- The keys and values of a prompt are computed once. All rows (replies) of the prompt share them.
+- At load, norm factors and the attention scale are multiplied into the weights, the two coordinates of each
+  rotary pair are made adjacent, and matrix products with the same input are merged.
+- Finished rows are removed from the batch.
 
-The tokens of a row depend on the weights, its prompt, seed, index and sampling settings, not on other rows.
-Each row has a counter-based generator, which gives one uniform number per step; the inverse of the cumulative
-distribution maps this number to a token. The last bits of logits may depend on the batch shape: batches of 64
-and 24 rows were compared, and none of 11,000 tokens differed.
+The tokens of a row depend on the weights and on the row's prompt, seed, index and sampling settings. Other
+rows affect only rounding: the last bits of logits may depend on the batch shape. In a comparison of batches
+of 64 and 24 rows, all 11,000 tokens were the same.
 
-Top-k, top-p and penalties are left out, because training needs the log-probabilities of the plain softmax.
-bfloat16 would be up to 1.6 times faster but rounds the log-probabilities. Accelerators are not supported.
+Top-k, top-p and penalties are not supported, because training needs the log-probabilities of the plain
+softmax. Accelerators, and bfloat16, which rounds the log-probabilities, are not supported either.
 """
 
 from collections.abc import Sequence
@@ -61,7 +60,7 @@ class Completion(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Weights of one layer, transposed for `x @ w`: h hidden, I inner, H heads of size D, K key heads."""
+    """Weights of a layer for `x @ w`. Sizes: h (hidden), I (inner), H query heads of size D, K key heads."""
 
     qkv: Tensor
     """Shape (h, (H + 2K) D), with norm, attention scale and rotary order folded in."""
@@ -119,17 +118,14 @@ class Weights:
         )
 
     def _paired(self, rows: Tensor) -> Tensor:
-        """Return `rows` with each rotated pair of coordinates made adjacent: (i, i + D/2) -> (2i, 2i + 1).
-
-        Queries and keys are reordered in the same way, so their products do not change.
-        """
+        """Move coordinates i and i + D/2 of each head, which form a rotary pair, to 2i and 2i + 1."""
         halves = rows.reshape(-1, 2, self.head_size // 2, *rows.shape[1:])
         return halves.transpose(1, 2).reshape(rows.shape)
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return x (rows, h) divided by the rows' Euclidean norms; the next product completes the RMS norm.
+        """Return x, of shape (rows, h), with each row divided by hypot(|row|, sqrt(h epsilon)).
 
-        sqrt(h) x / hypot(|x|, sqrt(h epsilon)) equals x / sqrt(mean(x²) + epsilon), in a third of the time.
+        This is the RMS norm without its weight and the factor sqrt(h): the next matrix contains both.
         """
         lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / lengths.hypot_(self.floor)
@@ -138,7 +134,7 @@ class Weights:
         return torch.mul(_float32(norm.weight), self.root_size)
 
     def feed_forward(self, layer: _Layer, x: Tensor) -> None:
-        """Add the output of a layer's feed-forward block to x (rows, h) in place."""
+        """Add the output of a layer's feed-forward block to x, of shape (rows, h), in place."""
         gate, up = (self.norm(x) @ layer.gate_up).chunk(2, -1)
         x.addmm_(F.silu(gate).mul_(up), layer.down)
 
@@ -182,10 +178,10 @@ class _Prefix(NamedTuple):
 
 
 class _Batch:
-    """The running rows (replies) with their caches, and buffers and views that depend on the batch shape.
+    """The replies being sampled (rows), with their caches and the buffers for this batch shape.
 
-    The B rows are sorted by prompt. Attention works on a grid of P prompts by n places; n is the largest
-    number of rows of one prompt. Free places repeat a row, and their results are not read.
+    The B rows are sorted by prompt. Attention uses a grid of shape (P, n): P prompts with up to n rows each.
+    A prompt with fewer rows is padded with copies of a row, whose results are ignored.
     """
 
     def __init__(
@@ -250,7 +246,7 @@ class _Batch:
         self.padded = padded
 
     def keep(self, rows: npt.NDArray[np.int64], capacity: int) -> "_Batch":
-        """Return a batch of the given rows (ascending), with caches for `capacity` sampled tokens."""
+        """Return a batch of the given rows (ascending), with room for `capacity` sampled tokens per row."""
         kept_prompts, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
         prefix = self.prefix
         if len(kept_prompts) < len(prefix.lengths):
@@ -272,7 +268,7 @@ class _Batch:
         return kept
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Append one token to every row (B) and return the logits (B, V) of the next token."""
+        """Append `tokens`, of shape (B,), one per row. Return the next tokens' logits, of shape (B, V)."""
         w, t, padded = self.weights, self.length, self.padded
         rotation = w.rotations.index_select(0, self.positions + t)[:, None, None]
         rotation_q = rotation.unsqueeze(3)
@@ -306,10 +302,7 @@ class _Batch:
 
 
 def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Tensor]:
-    """Return the keys and values of the prompts, and the logits (P, V) of the next tokens.
-
-    Prompts are computed one by one, independently. With some hundred tokens, a batch would not be faster.
-    """
+    """Return the keys and values of the prompts, and the logits of the next tokens, of shape (P, V)."""
     lengths = np.array([len(ids) for ids in prompts])
     padded = int(lengths.max())
     k_heads, size = w.key_heads, w.head_size
@@ -341,15 +334,16 @@ def _prefill(w: Weights, prompts: Sequence[Sequence[int]]) -> tuple[_Prefix, Ten
 
 
 def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
-    """Return the random numbers of reply `index` for `count` tokens: multiples of 2^-24 in [0, 1)."""
+    """Return `count` random numbers for the tokens of reply `index`: multiples of 2^-24 in [0, 1)."""
     key = np.array([seed % 2**64, index], dtype=np.uint64)
     return np.random.Generator(np.random.Philox(key=key)).random(count, dtype=np.float32)
 
 
 def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Return token ids and log-probabilities (B), sampled by the inverse of the cumulative distribution.
+    """Sample one token per row. Return token ids and log-probabilities, both of shape (B,).
 
-    `scaled` (B, V) are logits divided by the temperature; `uniform` (B) are multiples of 2^-24 in [0, 1).
+    `scaled`, of shape (B, V), are logits divided by the temperature. `uniform`, of shape (B,), are random
+    multiples of 2^-24 in [0, 1), which the inverse of the cumulative distribution maps to tokens.
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
@@ -363,7 +357,7 @@ def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 def sample(
     weights: Weights, requests: Sequence[SampleRequest], end_ids: Sequence[int]
 ) -> list[list[Completion]]:
-    """Return the completions of each request, in the order of its indices.
+    """Return, for each request, one completion per index in `request.indices`, in that order.
 
     A reply ends at the first token in `end_ids`, at `max_tokens`, or at the end of the model's context.
     Raises the errors of `check_request`, and `PolicyError` for a model whose logits are not finite.
@@ -375,7 +369,7 @@ def sample(
 
 
 def check_request(request: SampleRequest, context: int) -> None:
-    """Raise `ConfigError` for unusable sampling settings, `PolicyError` if the prompt exceeds `context`."""
+    """Raise `ConfigError` for invalid sampling settings, `PolicyError` for an empty or too long prompt."""
     check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(

@@ -1,1 +1,1 @@
-"""Read-only reports: text, tables, pictures and live progress."""
+"""Reports, which only read data: text, tables, pictures and live progress."""

@@ -21,10 +21,10 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 def advice(
     view: RunView, store_option: str = "", unread: Sequence[Mapping[str, Any]] = (), is_failed: bool = False
 ) -> list[str]:
-    """Return up to three sentences of advice, most useful first; none for a solved run.
+    """Return up to three sentences of advice, most useful first, or an empty list for a solved run.
 
-    `unread` are answers without a program, from `Store.answers`; one of them is quoted. `is_failed` is
-    true if no program was judged or all failed; then the advice to try another seed is left out.
+    `unread` are answers in which no program was found, from `Store.answers`; one of them is quoted.
+    `is_failed` is true if no program was judged or all failed. Another seed is then not advised.
     """
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
     budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)

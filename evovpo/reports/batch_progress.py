@@ -26,7 +26,7 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """A progress bar for a batch of runs. `stored` has the runs that the store had before, by run id."""
+    """A progress bar for a batch of runs. `stored` are the runs stored before the batch began, by id."""
 
     unit = "evaluations"
 
@@ -52,7 +52,7 @@ class BatchProgress(WorkBar):
         return super().__enter__()
 
     def take(self, message: Message) -> None:
-        """Update the bar with a message of a worker process about one cell (run) of the batch."""
+        """Update the bar with a worker's message about one run of the batch."""
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
@@ -68,7 +68,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read the request totals of the runs, at most every 5 seconds; called while the batch waits."""
+        """Read the displayed totals of server requests again, at most every 5 seconds."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             begun = (run for run, cell in self._cells.items() if cell.is_under_way or cell.is_ended)

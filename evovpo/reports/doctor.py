@@ -1,4 +1,4 @@
-"""The report of `evovpo doctor`, as text and JSON: is a problem worth training with VPO?"""
+"""The report of `evovpo doctor`, as text and JSON: is training with VPO worthwhile for a problem?"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -57,7 +57,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on run `target`, named as for `find_run`. Raises `StoreError` if it is unusable."""
+    """Return the report on run `target`, which `find_run` finds. Raises `StoreError` if it is unusable."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:
@@ -83,7 +83,7 @@ def examine_problem(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> DoctorReport:
-    """Return a report on the newest usable run of this problem version; if there is none, on a new run.
+    """Return a report on the newest usable run of this problem version, or on a new run if there is none.
 
     Raises `StoreError` if no answer of the new run has a program.
     """
@@ -172,7 +172,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
-    """Return a table of the reward components, sorted by the advised groups."""
+    """Return a table of the reward components, in the order of the groups that the diagnosis advises."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
@@ -185,7 +185,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
-    """Return the advised grouping as a section of `problem.toml`, or an empty string if none is advised."""
+    """Return the advised grouping of objectives as text for `problem.toml`; empty if none is advised."""
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [

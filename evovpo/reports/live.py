@@ -1,4 +1,4 @@
-"""Shows the progress of runs, batches and trainings: bars on a terminal, else a line every 30 seconds."""
+"""Shows the progress of runs, batches or trainings: bars on a terminal, elsewhere a line every 30 seconds."""
 
 import threading
 import time
@@ -67,7 +67,7 @@ class WorkBar:
             self._bars.stop()
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
-        """Show name and progress of the work; a new name resets the estimate of the remaining time."""
+        """Show name and progress of the work. A new name resets the estimate of the remaining time."""
         work = self._bars.tasks[0]
         if work.description != name:
             self._bars.reset(self._work)
@@ -98,7 +98,7 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """A progress bar for a run, updated by `started` and `told`; `totals` counts a run's server requests."""
+    """A progress bar for a run. `totals` returns the totals of a run's requests to model servers."""
 
     unit = "evaluations"
 
@@ -113,12 +113,12 @@ class LiveProgress(WorkBar):
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Show `reason`: what is being done before the search can begin."""
+        """Show what is being done before the search can begin."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
-        """Show the id, problem and seed of `run`, which is stored now and can be resumed."""
+        """Show the id, problem and seed of a run that is now stored."""
         self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
         how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")

@@ -1,4 +1,4 @@
-"""Draws results: statistics against budgets, arms against a reference arm, and training curves.
+"""Draws results of experiments, which compare arms (sets of settings), and training curves.
 
 The colours are from Okabe and Ito (2008). If a picture cannot be written, functions raise `ConfigError`.
 """
@@ -25,7 +25,7 @@ MOST_BANDS = 4
 
 
 class KCurve(NamedTuple):
-    """A curve of a statistic against k (a number of answers, or a budget), with intervals."""
+    """Means and intervals of a statistic for several k (numbers of answers, or budgets)."""
 
     label: str
     ks: tuple[int, ...]
@@ -38,7 +38,7 @@ class KCurve(NamedTuple):
 
 
 class StepCurve(NamedTuple):
-    """A curve of one arm's statistic against training steps."""
+    """A statistic of one arm at several training steps."""
 
     label: str
     steps: Sequence[float]
@@ -54,10 +54,10 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write a picture with one panel per arm: the arm's statistic minus the reference arm's, against k.
+    """Write a picture with one panel per arm: the arm's statistic minus the reference arm's, for each k.
 
-    Bands are paired 95 % intervals. A filled mark means that the interval excludes zero. Grey lines are the
-    other arms.
+    Bands are 95 % intervals of paired differences. A filled mark means that the interval excludes zero. Grey
+    lines are the other arms.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
@@ -90,7 +90,7 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write a picture with a panel per training statistic, against steps; `ConfigError` without values."""
+    """Write a picture with one panel per training statistic. Raises `ConfigError` if there are no values."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))
@@ -122,9 +122,10 @@ def write_budgets(
     budget: str = "evaluations",
     is_cost: bool = False,
 ) -> None:
-    """Write a picture with one panel per statistic, drawn against log-scaled budgets (`ks` of the curves).
+    """Write a picture with one panel per statistic, plotted over budgets (`ks`) on a logarithmic scale.
 
-    Panels of up to `MOST_BANDS` curves have bands. `is_cost` leaves out the bands and log-scales the values.
+    Panels of at most `MOST_BANDS` curves show intervals as bands. If `is_cost` is true, there are no bands,
+    and the values have a logarithmic scale.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -204,7 +205,7 @@ def _legend(axes: Any) -> None:
 
 
 def plain(text: str) -> str:
-    """Return text with control characters and $ escaped, so that matplotlib reads no formula."""
+    """Return text with control characters and $ escaped. For matplotlib, $ would start a formula."""
     return printable(text).replace("$", r"\$")
 
 
@@ -218,7 +219,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a figure in 128 colours. If this fails, a `ConfigError` says to give what `instead` names."""
+    """Write a figure as a PNG of 128 colours. Raises `ConfigError`; its message advises to give `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:

@@ -1,4 +1,4 @@
-"""Draws the curve of a run, its best reward against evaluations, as text and as a picture."""
+"""Draws the best reward of a run over evaluations, as text and as a picture."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return a plot of the best mean reward: `height` + 2 lines about `width` wide; [] if no evaluations."""
+    """Return a text plot of the best mean reward, as `height` + 2 lines. [] if there are no evaluations."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -30,9 +30,10 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write a PNG of a run's best mean reward and best score (or objectives passed). Raises `ConfigError`.
+    """Write a PNG of a run's best mean reward over evaluations. Raises `ConfigError` if this fails.
 
-    By-example problems have only the first curve; if a single score ranks programs, only the second is drawn.
+    A second curve shows the best score or the share of passed objectives. Problems given by examples have no
+    second curve. If a single score ranks programs, only the score is drawn.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

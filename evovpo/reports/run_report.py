@@ -22,7 +22,7 @@ from evovpo.types import Json, Problem, Run, RunStatus, Status, Trust
 
 
 def finished_text(run: Run) -> str:
-    """Return in words how a finished run ended; empty for a run that can be resumed."""
+    """Return in words how a finished run ended, or an empty string for an unfinished run."""
     ends = {
         RunStatus.SOLVED: "solved",
         RunStatus.EXHAUSTED: f"its budget of {counted(run.evaluations, 'evaluation')} is used",
@@ -37,9 +37,9 @@ def nothing_judged(
     scores: Sequence[Scored] = (),
     feedback_of: Callable[[str], str] = lambda program_id: "",
 ) -> str:
-    """Return a sentence on why a run judged none of its proposed candidates, else an empty string.
+    """Return a sentence about it if a run judged no candidate or if all programs in `scores` failed.
 
-    If all programs in `scores` failed, a sentence says so. `feedback_of` maps a program id to feedback.
+    Otherwise return an empty string. `feedback_of` returns the evaluator's feedback on a program id.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
@@ -61,7 +61,7 @@ def nothing_judged(
 
 
 def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after: int | None) -> Text:
-    """Return a line on how a run ended; `solved_after` counts the evaluations up to the solution."""
+    """Return a line on how a run ended. `solved_after` is the number of evaluations up to the solution."""
     rows, what = outcome.heldout_total, "examples" if problem.is_by_example else "objectives"
     text = Text(f"{printable(problem.id)}: ", style="bold")
     if not outcome.solved:
@@ -91,7 +91,7 @@ def headline(problem: Problem, status: RunStatus, outcome: Outcome, solved_after
 
 
 def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int | None) -> Table:
-    """Return a table of a run's results; `budget` is in evaluations, and `solved_after` as in `headline`."""
+    """Return a table of a run's results. `budget` is in evaluations; `solved_after` is as in `headline`."""
     table = Table.grid(Column(style="dim"), "", padding=(0, 2))
     if problem.is_by_example:
         table.add_row("training examples", f"{outcome.train_passed} of {outcome.train_total}")

@@ -44,10 +44,7 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return a table of a program's results: a row per training example or, with a scorer, per objective.
-
-    For an OpenEvolve evaluator, rows show metrics and the rewards computed from these metrics.
-    """
+    """Return a table of a program's results, with a row per training example, objective or metric."""
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)
@@ -82,7 +79,7 @@ def _metric_text(value: Json) -> str:
 
 
 def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> RenderableType:
-    """Return a table of up to `limit` examples with a program's outputs; failed examples are preferred."""
+    """Return a table of a program's outputs for up to `limit` examples. Failed examples are chosen first."""
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
         numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])
@@ -111,7 +108,7 @@ def misses_view(problem: Problem, heldout: Sequence[RowResult]) -> RenderableTyp
 
 
 def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
-    """Return a table of a program and its ancestors; the column `made from` has the parents' row numbers."""
+    """Return a table of a program and its ancestors. The column `made from` has the parents' row numbers."""
     programs = {ancestor.program.id: ancestor.program for ancestor in ancestors}
     numbers = {ancestor.program.id: number for number, ancestor in enumerate(ancestors, start=1)}
     figure = right("passed" if problem.is_by_example else "score" if problem.has_one_score else "mean")
@@ -167,14 +164,14 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def row_json(row: RunRow) -> dict[str, Json]:
-    """Return a row of the list of runs as JSON; `solved_heldout` is null without known held-out results."""
+    """Return a row of the list of runs as JSON. `solved_heldout` is null if held-out results are unknown."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
 
 
 def population_table(search: SearchState) -> Table:
-    """Return the table of a search's islands."""
+    """Return a table of the islands (subpopulations) of a search."""
     table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
     for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
@@ -234,7 +231,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return a check as JSON; `initial` has the first program's raw metrics or, without these, rewards."""
+    """Return a check's result as JSON. `initial` has the first program's metrics or, if none, its rewards."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
@@ -249,7 +246,10 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return a `metrics.toml` with bounds from a run's metrics, as text. `ProblemError` without metrics."""
+    """Return the text of a `metrics.toml` with bounds from a run's metrics.
+
+    Raises `ProblemError` if the run has no metrics.
+    """
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     if problem.evaluator is None:

@@ -35,7 +35,7 @@ def one_line(source: str, entry: str) -> str:
 
 
 def only_expression(source: str, entry: str) -> str | None:
-    """Return the expression if function `entry` consists of a single return statement, else None."""
+    """Return the expression if function `entry` consists of a single return statement, otherwise None."""
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -60,7 +60,7 @@ def changes_view(before: str, after: str) -> Text:
 
 
 def program_view(source: str) -> RenderableType:
-    """Return a highlighted program; its lines never wrap, so that it can be copied."""
+    """Return a highlighted program. Its lines never wrap, so that users can copy the program."""
     text = Syntax("", "python", background_color="default").highlight(printable(source).strip("\n"))
     text.no_wrap, text.overflow = True, "ignore"
     text.rstrip()
@@ -69,7 +69,6 @@ def program_view(source: str) -> RenderableType:
 
 class _PlainTable(Table):
     def add_row(self, *cells: RenderableType | None, **settings: Any) -> None:
-        """Add a row with control characters escaped."""
         super().add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in cells), **settings)
 
 
@@ -88,7 +87,6 @@ def plain_table(*columns: str | Column, title: str | None = None) -> Table:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
@@ -120,7 +118,7 @@ def reward_text(value: float) -> str:
 
 
 def calls_text(totals: CallTotals) -> str:
-    """Return a text on the total requests to model servers: number, failures, tokens and cost."""
+    """Return a line on the requests to model servers: their number, failures, tokens and cost."""
     reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(totals.faults.items()))
     failed = f" ({totals.failed} of them brought nothing: {printable(reasons)})" if totals.failed else ""
     tokens = f", {totals.prompt_tokens} tokens of prompts and {totals.completion_tokens} of replies"

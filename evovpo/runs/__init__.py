@@ -1,1 +1,1 @@
-"""Starts, drives, resumes, replays and reads runs."""
+"""Starts, resumes, replays and reads runs."""

@@ -19,9 +19,9 @@ def run_rows(
     rows: Sequence[Sequence[Json]],
     on_rows: Callable[[int], None],
 ) -> list[tuple[Json, str | None]]:
-    """Return what a program gives for each of `rows` (argument lists): (output, None) or (None, error).
+    """Return the program's result for each argument list in `rows`: (output, None) or (None, error).
 
-    `on_rows` gets the size of each finished batch. Batches that fail are halved. Raises `SandboxError`.
+    `on_rows` is called with the size of each finished batch. Raises `SandboxError` if the sandbox fails.
     """
     workers = config.sandbox.workers or os.cpu_count() or 1
     with open_sandbox(problem, config) as sandbox, ThreadPoolExecutor(workers) as pool:

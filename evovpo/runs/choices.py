@@ -32,9 +32,9 @@ _LONG_PROGRAM = 2000
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format for the setting `prompt.style`.
 
-    With style `auto`, this is the built-in model's format if proposer and problem allow it; otherwise a
-    format for edits if the starting program is long or has fixed parts, else for whole programs. Raises
-    `ProblemError` if the problem does not fit, and `ConfigError` for unusable templates or proposers.
+    Style `auto` means the built-in model's format if it fits proposer and problem. If not, `auto` means a
+    format for edits if the starting program is long or has fixed parts, or else a format for whole programs.
+    Raises `ProblemError` if the problem does not fit, and `ConfigError` for unusable templates or proposers.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -61,10 +61,10 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return `config`; if the proposer is a server, a fixed style replaces the prompt style `auto`.
+    """Return `config`, with a concrete prompt style in place of `auto` if the proposer is a server.
 
-    The new style is that of the built-in model if the server has a model of this family and the problem fits.
-    Otherwise it is a style for instruction models.
+    The built-in model's style is chosen if the server's model reads such prompts and the problem fits the
+    style. Otherwise a style for instruction models is chosen.
     """
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
@@ -74,7 +74,7 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
 
 
 def _offers_ours(config: Config, store: Store | None) -> bool:
-    """Return whether a server's model is of the built-in family, judged by its name or tokenizer file."""
+    """Return whether a server's model reads the built-in model's prompts, judged by name or tokenizer."""
     policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
     version = PolicyVersion(0, None, name)
     if policy != "start" and store is not None:
@@ -86,7 +86,7 @@ def _offers_ours(config: Config, store: Store | None) -> bool:
 
 
 def example_prompts(problem: Problem, config: Config) -> dict[PromptKind, tuple[Message, ...]]:
-    """Return example prompts by kind: one from scratch and, if possible, one to improve the first seed."""
+    """Return example prompts by kind: for a new program and, if possible, to improve a starting program."""
     made_by = choose_format(problem, with_style(problem, config))
     rng = np.random.default_rng(config.run.seed)
     rows = choose_rows(len(problem.train), made_by.max_rows, rng)
@@ -119,11 +119,11 @@ def check_proposer(problem: Problem, config: Config) -> None:
 def open_proposer(
     problem: Problem, config: Config, store: Store | None = None, said: set[str] | None = None
 ) -> Proposer:
-    """Return the configured proposer for the configured policy version.
+    """Return the configured proposer, with the configured version of its model (`proposer.policy`).
 
-    Proposers that share `said` print each message about servers only once. Without a store, the policy must
-    be `start`. Raises `PolicyError` for an unusable model folder, `StoreError` for an unknown policy version,
-    and `ConfigError` for settings that do not fit together.
+    `said` is a set of printed messages about servers; proposers that share the set do not repeat a message.
+    Without a store, the version must be `start`. Raises `PolicyError` for an unusable model folder,
+    `StoreError` for an unknown version, and `ConfigError` for settings that do not fit together.
     """
     settings = config.proposer
     if settings.name != "openai" and (config.models or config.budget != BudgetConfig()):
@@ -164,7 +164,7 @@ def open_proposer(
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
-    """Return `judge`; if `evaluator.judges` names models, their scores are added to its evaluations."""
+    """Return `judge`. If `evaluator.judges` names models, their scores are added to its evaluations."""
     if not config.evaluator.judges:
         return judge
 
@@ -186,7 +186,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from; for `served`, also a function that looks the version up again."""
+    """Return the version to sample from and, for policy `served`, a function that returns the newest."""
     if policy == "start":
         return start, None
     if store is None:
@@ -201,7 +201,7 @@ def _choose_policy(
 def checked_proposer(
     problem: Problem, config: Config, store: Store, proposer: Proposer | None = None
 ) -> Proposer:
-    """Return `proposer`, by default the configured proposer, after a check of its server."""
+    """Return `proposer`, by default the configured proposer, after checking the server that it uses."""
     proposer = proposer or open_proposer(problem, config, store)
     if isinstance(proposer, CheckedProposer):
         asyncio.run(proposer.check())

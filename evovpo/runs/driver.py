@@ -1,7 +1,7 @@
 """Runs one search: makes prompts, sends them to the proposer, judges the programs, and stores the results.
 
-A prompt is stored before it is sent, and a judged reply before it is passed to the search. So a killed
-process loses only replies not yet stored. A replay passes replies to the search in the same order.
+A prompt is stored before it is sent. A judged reply is stored before it is passed to the search. A killed
+process therefore loses only replies that are not yet stored.
 """
 
 import asyncio
@@ -48,15 +48,15 @@ class _Arrival(NamedTuple):
     """Arrival time on the monotonic clock."""
 
     def patience(self) -> float:
-        """Return how many seconds the next prompt should still wait for this group."""
+        """Return how many seconds to delay the next prompt so that this group can be judged first."""
         return max(0.0, self.at + _PATIENCE_SECONDS - time.monotonic())
 
 
 @dataclass
 class Driver:
-    """The loop of one run in one process; `run` may be called once.
+    """Runs one search in this process. `run` may be called once.
 
-    `known` has evaluations from earlier runs on this problem version, by program id.
+    `known` are evaluations from earlier runs on this problem version, by program id.
     """
 
     search: SearchState
@@ -89,9 +89,9 @@ class Driver:
     async def run(self) -> RunStatus:
         """Search until the run is solved, stopped or out of budget; return its final status.
 
-        If the proposer raises `BudgetError`, the run ends after all open replies are judged. If the call is
-        cancelled, the open prompts stay in the store for a later process. Raises `SandboxError` if no
-        starting program runs.
+        If the proposer raises `BudgetError`, no more prompts are sent, and the run ends after all replies are
+        judged. If the call is cancelled, unanswered prompts stay in the store for a later process. Raises
+        `SandboxError` if no starting program can be run.
         """
         temperature, most_tokens = self.config.sampling.temperature, self.config.sampling.max_tokens
         sampling = Sampling(temperature, most_tokens or self.search.standing.prompt_format.reply_tokens)
@@ -127,7 +127,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Request missing replies, if a killed process stored only some of the replies to a prompt."""
+        """Request missing replies to prompts, if a killed process stored only some of the replies to them."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -161,8 +161,8 @@ class Driver:
     def _may_ask(self) -> bool:
         """Return whether another prompt may be sent now.
 
-        Replies that have arrived are judged first, unless this takes long. `in_flight` limits the number of
-        open requests, and also the number of groups being judged.
+        Replies that have arrived are judged first, unless this takes long. The setting `in_flight` limits the
+        number of unanswered prompts, and also the number of prompts whose replies are being judged.
         """
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.standing.is_over or self.stop_reason or (arrived and arrived[0].patience()):
@@ -170,7 +170,6 @@ class Driver:
         return len(self._waiting) < most and len(arrived) < most
 
     async def _wait(self) -> None:
-        """Wait for a reply or judgement, at most for the first group's `patience` or for `_QUIET_SECONDS`."""
         patience = self._arrived[0].patience() if self._arrived else 0.0
         try:
             async with asyncio.timeout(patience or _QUIET_SECONDS):

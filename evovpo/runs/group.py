@@ -1,4 +1,4 @@
-"""Parses the replies to one prompt, evaluates their programs together, and makes a `Tell` for each reply."""
+"""Parses and evaluates the replies to one prompt. A `Tell` passes an evaluated reply to the search."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from evovpo.types import (
 
 
 class Found(NamedTuple):
-    """The parsed and evaluated answers of a group, which is all replies to one prompt."""
+    """The parsed and evaluated answers of a group (all replies to one prompt)."""
 
     slots_of: list[list[Answer]]
     """The answers of each rollout."""
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 @dataclass
 class GroupJudge:
-    """Evaluates the groups of one search, several at a time; each program is evaluated only once."""
+    """Evaluates groups (all replies to a prompt) of one search. Each program is evaluated only once."""
 
     search: SearchState
     judge: Callable[[Program], Evaluation]
@@ -52,8 +52,8 @@ class GroupJudge:
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
         """Parse the answers of a group and evaluate all its new programs in parallel.
 
-        If the prompt itself has programs, `rollouts` is `[None]`. Raises `SandboxError` if none of the
-        problem's starting programs can be evaluated.
+        Some prompts contain ready programs and are not sent to a model; their `rollouts` are `[None]`. Raises
+        `SandboxError` if none of the problem's starting programs can be evaluated.
         """
         slots_of, new = self.read(prompt, rollouts)
         fresh, ran = await self._evaluate(new)
@@ -75,14 +75,14 @@ class GroupJudge:
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
     ) -> tuple[list[list[Answer]], dict[str, Program]]:
-        """Return the answers of a group, and the programs still to be evaluated, by id."""
+        """Return the answers of each reply of a group, and the programs to be evaluated, by program id."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
         new = (one for one in programs if self.search.evaluation(one.id) is None)
         return slots_of, {one.id: one for one in new if one.id not in self.known}
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
-        """Return a `Tell` for each rollout of a group."""
+        """Return a `Tell`, the record of one evaluated reply, for each rollout of a group."""
         before: dict[str, Evaluation] = {}
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):
@@ -99,10 +99,6 @@ class GroupJudge:
         found: Found,
         before: Mapping[str, Evaluation],
     ) -> Tell:
-        """Return the `Tell` of one reply; `before` has the evaluations of new programs in earlier replies.
-
-        A program is a duplicate if it has rewards in an earlier reply, or if this reply repeats it.
-        """
         known = {key: evaluation for key, evaluation in before.items() if evaluation.rewards}
         owner = prompt.id if rollout is None else rollout.id
         parents = [prompt.parents] * len(slots)
@@ -152,7 +148,7 @@ class GroupJudge:
 
 
 def read_slots(search: SearchState, prompt: Prompt, rollout: Rollout | None) -> list[Answer]:
-    """Return the answers in one reply; without a rollout, the programs that the prompt itself contains."""
+    """Return the answers in `rollout`, or the programs in the prompt itself if there is no rollout."""
     if rollout is None:
         return [Answer(program.source, program, None) for program in prompt.proposals]
     shown = search.standing.programs.get(prompt.parent_id or "")

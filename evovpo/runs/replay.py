@@ -34,8 +34,6 @@ _CAUSE = "the run was made by another version of evovpo, or its rows were change
 
 
 class RebuiltRun(NamedTuple):
-    """A stored run with its rebuilt search."""
-
     search: SearchState
     problem: Problem
     config: Config
@@ -48,19 +46,19 @@ class RebuiltRun(NamedTuple):
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
-    """Return the search of a run before its first prompt."""
+    """Return a new search for a run, before its first prompt."""
     settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
     return SearchState(problem, settings, made_by, run.id, search_seed(problem, run.seed), language)
 
 
 def search_seed(problem: Problem, seed: int) -> int:
-    """Return the seed of a search, derived from run seed and problem so that searches are independent."""
+    """Return a seed made from the run's seed and the problem, so that searches are independent."""
     return int(content_id(problem.id, str(seed)), 16)
 
 
 def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltRun:
-    """Return a stored run with its search, rebuilt up to the last reply; `reads_again` is as in `replay`."""
+    """Return a stored run with its search, rebuilt up to the last reply. For `reads_again`, see `replay`."""
     run = store.run(run_id)
     problem = store.problem(run.problem_id, run.problem_version)
     config = Config.from_json(run.config_json)
@@ -81,10 +79,10 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltR
 
 
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
-    """Replay a run to check it; return the rebuilt search and the number of prompts and replies.
+    """Replay a run to check it. Return the rebuilt search and the number of prompts and replies.
 
-    Compares all prompts and answers, and the outcome; raises `ReplayError` at the first difference. It cannot
-    notice a missing end of an unfinished run, or changed tokens, log-probabilities or times.
+    Raises `ReplayError` at the first difference in prompts, answers or outcome. A replay cannot notice a
+    missing end of an unfinished run, or changed tokens, log-probabilities or times.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
@@ -118,11 +116,11 @@ def replay(
     reads_again: bool = False,
     older_asks: int = 0,
 ) -> int:
-    """Apply the stored prompts and replies of a run to a new search; return their number.
+    """Apply the stored prompts and replies of a run to a new search. Return how many were applied.
 
-    `parts` change the settings. Each prompt is recomputed and must equal the stored prompt; only the first
-    `older_asks` prompts, by an earlier version, are taken as stored. With `reads_again`, completions are
-    parsed again and must give the stored candidates. Raises `ReplayError` if a row differs or does not fit.
+    `parts` are later changes of the settings. Each recomputed prompt must equal the stored prompt. The first
+    `older_asks` prompts are from an earlier version of evovpo and are not recomputed. With `reads_again`,
+    completions are parsed again and must give the stored candidates. Raises `ReplayError` if a row differs.
     """
     asked: dict[str, Prompt] = {}
     waiting = list(parts)
@@ -172,10 +170,7 @@ def _is_older(part: RunPart) -> bool:
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
-    """Parse a reply that the search has not yet applied; return the `_READ` fields of its candidates.
-
-    A candidate without a stored reason gets an empty reason; earlier versions stored no reasons.
-    """
+    """Parse a reply again and return the `_READ` fields, with an empty reason where none is stored."""
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))
     reasons = [judged.candidate.reason for judged in tell.judged]

@@ -40,7 +40,7 @@ def start(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start a new run and return its outcome; `proposer` replaces the configured proposer."""
+    """Start a new run and return its outcome. `proposer` replaces the configured proposer."""
     if len(request.config.run.origin) == 1:
         request = with_origin(request, store)[0]
     problem, config = request.problem, with_style(request.problem, request.config, store)
@@ -77,12 +77,11 @@ def resume(
 ) -> Outcome:
     """Resume a run after its last stored reply, search until it ends, and return the outcome.
 
-    Problem and settings come from the store; the search is rebuilt from the stored rows. `allow` grants the
-    permissions that a run of another user asks for (docs/security.md). `executor` replaces
-    `sandbox.executor`. `changes` (settings by `section.key`) begin a new part of the run. A finished run
-    without `changes` stays as it is. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a
-    permission that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError`
-    if another process on this machine is already working on the run.
+    Problem and settings come from the store. `allow` grants the permissions that a run of another user asks
+    for (docs/security.md). `executor` replaces the setting `sandbox.executor`. `changes` maps settings
+    (`section.key`) to new values. Without `changes`, a finished run is not continued. Raises the errors of
+    `next_part` and `rebuild`, `NotAllowedError` for a permission that is not granted, `ProblemError` if a
+    scorer is missing or has changed, and `RunHeldError` if another process is working on the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store)
@@ -132,14 +131,14 @@ def start_or_resume(
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:
-    """Lock a run. A store in memory needs no lock, because only one process can use the store."""
+    """Lock a run, unless its store is in memory, where no other process can use it."""
     if store.file is None and store.name.startswith("sqlite"):
         return contextlib.nullcontext()
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
 def _checked(problem: Problem, config: Config) -> Problem:
-    """Return the problem, loaded again if it has a scorer. Raises `ProblemError` if the problem changed."""
+    """Return the problem, read again if it has a scorer. Raises `ProblemError` if the problem changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None and problem.folder is None:
@@ -220,9 +219,9 @@ async def _search(driver: Driver, proposer: Proposer) -> RunStatus:
 
 @contextlib.contextmanager
 def only_searcher(store: str, run_id: str) -> Iterator[None]:
-    """Lock a run of the store named `store`, so that no other process on this machine can work on it.
+    """Lock a run of the store named `store` against other processes of this user on this machine.
 
-    Raises `RunHeldError` if another process of this user has the lock.
+    Raises `RunHeldError` if another process has the lock.
     """
     folder = Path(tempfile.gettempdir()) / f"evovpo-{os.getuid()}"
     if folder.exists() and folder.lstat().st_uid != os.getuid():  # created by another user

@@ -27,7 +27,7 @@ from evovpo.types import (
 
 
 class Outcome(NamedTuple):
-    """The outcome of a run; `evovpo evolve --json` prints these fields and the properties `solved_...`."""
+    """The outcome of a run. `evovpo evolve --json` prints most of its fields."""
 
     run: str
     solved: bool
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
     @property
     def best(self) -> float:
-        """The score of `program` if there is one, else the best mean reward."""
+        """The score of `program` or, if there is no score, the best mean reward."""
         return self.best_mean_reward if self.score is None else self.score
 
     @property
@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program also passes every held-out row; None if there are no held-out rows."""
+        """True if the best program passes all training and held-out rows; None if no rows are held out."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
@@ -130,7 +130,7 @@ class RunView:
     parts: tuple[RunPart, ...] = ()
 
     def outcome(self, seconds: float, heldout: Sequence[bool] | None = None, stopped: str = "") -> Outcome:
-        """Return the outcome of the run; `heldout` replaces the held-out results of the view."""
+        """Return the outcome of the run. `heldout` replaces the held-out results of the view."""
         right = [row.passed for row in self.heldout] if heldout is None else heldout
         passed, total = (sum(right), len(right)) if right else self.summary.heldout or (0, 0)
         scored = best_combined(self.scores)
@@ -160,9 +160,9 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of the run `name`: `latest`, a run id, or the beginning of a run id or problem id.
+    """Return the id of the run `name`: `latest`, or the start of a run id or problem id.
 
-    A beginning of a run id must be unique; a problem id means its latest run. `StoreError` if none fits.
+    The start of a run id must be unique. A problem id means its latest run. Raises `StoreError` if none fits.
     """
     if name == "latest":
         newest = store.newest_run()
@@ -179,7 +179,7 @@ def find_run(store: Store, name: str) -> str:
 
 
 def read_run(store: Store, run_id: str) -> RunView:
-    """Return a stored run, after running its best program on the held-out rows."""
+    """Return a stored run, and run its best program on the held-out rows."""
     view = stored_run(store, run_id)
     if view.best is None:
         return view
@@ -188,9 +188,9 @@ def read_run(store: Store, run_id: str) -> RunView:
 
 
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
-    """Return the problem and settings with which the programs of a stored run may run in the sandbox.
+    """Return the problem and settings to use when programs of a stored run are run in the sandbox.
 
-    For a run that this user neither started nor resumed: default settings, no limit above its default.
+    A run that this user neither started nor resumed gets default settings, and no limit above its default.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -201,7 +201,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return the programs of a run that have raw metrics, in order; none if `problem` has no evaluator."""
+    """Return a run's programs with raw metrics, in order of proposal. Only OpenEvolve projects have them."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 
@@ -232,7 +232,7 @@ def stored_run(store: Store, run_id: str) -> RunView:
 
 
 def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[RowResult, ...]:
-    """Run a program on the held-out rows and return the results; empty if no row is held out."""
+    """Run a program on the held-out rows and return the results, which are empty if no row is held out."""
     if not problem.heldout:
         return ()
     unseen = unseen_rows(problem)

@@ -1,7 +1,7 @@
 """Runs untrusted programs under limits, on this machine, without root or containers (docs/sandbox.md).
 
-`Sandbox` forks a child process for each candidate. The child gets inputs, but no expected answers and no
-scorer. The child sends back JSON. `WholeSandbox` runs an evaluator and its candidate in one process,
+`Sandbox` forks a child process for each candidate program. The child gets inputs, but no expected answers and
+no scorer, and sends back JSON. `WholeSandbox` runs an evaluator and its candidate in one process,
 `ProxySandbox` in two processes. `python -m evovpo.sandbox --selftest` runs a table of attacks.
 """
 

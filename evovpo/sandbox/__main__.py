@@ -18,7 +18,7 @@ LEVELS = [level for level in Level if level is not Level.NONE]
 
 
 def main() -> int:
-    """Return the exit code: 0 if every attack failed, 1 if one succeeded, 2 if no sandbox can be started."""
+    """Return the exit code: 0 if every attack failed, 1 if one succeeded, 2 if no sandbox starts."""
     parser = argparse.ArgumentParser(prog="python -m evovpo.sandbox", description="Test the sandbox.")
     parser.add_argument("--selftest", action="store_true", required=True, help="run the table of attacks")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for machines")

@@ -1,8 +1,8 @@
 """Runs evaluators that import their candidate, in one sandboxed process or in two.
 
 In one process, the candidate can forge the evaluator's result, so the result has low trust. With two
-processes, the evaluator imports a stub whose functions pass JSON and numeric arrays to the candidate and
-back. A stub is not enough if the evaluator reads the program's text, starts the program or uses its classes.
+processes, the evaluator imports a stub whose functions call the candidate's functions over a socket. A stub
+is not enough if the evaluator reads the program's text, starts the program or uses its classes.
 """
 
 import ast
@@ -34,7 +34,7 @@ WRITABLE_MB = 64
 
 @dataclass(frozen=True, slots=True)
 class WholeJob:
-    """One evaluation by an evaluator that imports its candidate: the candidate's files and the calls."""
+    """A request to evaluate one candidate with an evaluator that imports it."""
 
     files: Mapping[str, str]
     """The candidate's files as {relative path with `/`: text}; written into the private folder."""
@@ -54,11 +54,10 @@ class WholeJob:
 class WholeSandbox(Pool[EvaluatorServer]):
     """A sandbox for evaluators that import their candidate. It is a context manager and thread-safe.
 
-    A process imports the evaluator once and forks for each evaluation (`forkserver.zygote`). The working
-    directory of an evaluation is a private folder with a copy of `folder`, the evaluator's folder. The
-    evaluation may write there, and start threads and processes within the limits. The evaluation has no
-    network. It can read Python, the system's programs and libraries, and `folder`, except paths in `hidden`.
-    `openings` grant more. `preload` names modules to import in advance for candidates of a `ProxySandbox`.
+    `folder` is the evaluator's folder. Each evaluation works in a private folder with a copy of `folder`. It
+    may write there, and start threads and processes within the limits. It has no network. It can read Python,
+    the system's programs and libraries, and `folder`, except paths in `hidden`. `openings` are additional
+    permissions. Only a `ProxySandbox` uses `preload`, the modules to import in advance for candidates.
 
     Raises `SandboxError` if the machine does not support the level, or if `folder` lies in a hidden path.
     """
@@ -99,7 +98,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks for the user, for example that each evaluation has to import the evaluator anew."""
+        """Remarks for the user, for example that each evaluation has to import the evaluator again."""
         reason = next((worker.reason for worker in self.workers if worker.reason), "")
         cold = f"the evaluator is imported anew for every evaluation, which is slower: importing it {reason}"
         large = (
@@ -156,7 +155,7 @@ def whole_level(minimum: Level, wanted: Level | None) -> Level:
 
 
 def check_job(job: WholeJob, folder: Path) -> None:
-    """Raise `ConfigError` if a file leaves the candidate's folder, or if entry or evaluator is missing."""
+    """Raise `ConfigError` for a path outside the candidate's folder, or a missing entry or evaluator file."""
     for name in job.files:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name == "." or "\0" in name:
@@ -173,7 +172,7 @@ class ProxySandbox(WholeSandbox):
     _has_candidates = True
 
     def run(self, job: WholeJob, limits: Limits = Limits()) -> WholeResult:  # noqa: B008  # frozen
-        """Return the evaluator's result for a candidate, even if the candidate ended early.
+        """Return the evaluator's result for a candidate.
 
         If evaluator and candidate both fail, the result has the status of the candidate. Raises the errors of
         `WholeSandbox.run`, and `ConfigError` for a program of several files.

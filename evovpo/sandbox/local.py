@@ -1,4 +1,4 @@
-"""The sandbox of this machine: a pool of fork-servers, which fork a child per program. Thread-safe."""
+"""The sandbox of this machine: a thread-safe pool of fork-servers, which fork a child for each program."""
 
 import os
 import queue
@@ -17,7 +17,7 @@ W = TypeVar("W", bound=Server)
 
 
 class Pool(Generic[W]):
-    """A thread-safe pool of servers that run one task each. A task with status `sandbox_error` is retried."""
+    """A thread-safe pool of workers, each of which runs one task at a time."""
 
     def __init__(self, level: Level, make: Callable[[], W], workers: int | None, retries: int) -> None:
         self.level = level
@@ -35,9 +35,10 @@ class Pool(Generic[W]):
         self._closing = threading.Lock()
 
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
-        """Return the result of `attempt` on a free worker, with retries while the status is `sandbox_error`.
+        """Run `attempt` on a free worker and return the result. Retry if the status is `sandbox_error`.
 
-        If the worker cannot start, return `failure(message)`; if none ever started, raise `SandboxError`.
+        If the worker cannot start, the result is `failure(message)`. Raises `SandboxError` if no worker of
+        the pool has ever started.
         """
         worker = self._free.get()
         try:
@@ -109,8 +110,8 @@ class Sandbox(Pool[ForkServer]):
     ) -> Result:
         """Call function `entry` of the program `code` with each argument list in `cases`; return the result.
 
-        All cases run in one process, in order. An exception ends the run with status `error`. With
-        `per_case`, an ordinary exception or an output that is not valid JSON fails only its own case. Inputs
+        All cases run in one process, in order. An exception ends the run with status `error`. If `per_case`
+        is true, an ordinary exception, or an output that is not valid JSON, fails only its own case. Inputs
         and outputs are JSON: tuples and numpy arrays are returned as lists, and numbers must be finite.
 
         Raises `SandboxError` if no fork-server starts, `ConfigError` if `limits` allow threads or processes.

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'")
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """Resources granted to an evaluator beyond its private folder, Python and system libraries."""
+    """Permissions of an evaluator, in addition to its private folder, Python and system libraries."""
 
     words: tuple[str, ...] = ()
     """The permissions as the user wrote them, such as `env=NAME`; in order and without duplicates."""
@@ -55,7 +55,7 @@ class Openings:
 
 
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
-    """Return advice if an error text shows a missing program or a permission not in `allowed`, else ""."""
+    """Return advice if an error text shows a missing program or permission, otherwise an empty text."""
     for name in map("".join, _PROGRAM.findall(text)):
         path = shutil.which(name)
         if path is None and f"Permission denied: '{name}'" in text:
@@ -80,7 +80,6 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a comma-separated text."""
     return [word for part in text.split(",") if (word := part.strip())]
 
 

@@ -62,8 +62,8 @@ def library_paths(modules: Iterable[str]) -> list[str]:
 def reading_rules(roots: Iterable[str], hidden: Iterable[str]) -> list[tuple[str, bool]]:
     """Return rules (path, is_listing_only) that allow reading everything below `roots` except `hidden`.
 
-    Landlock cannot exclude a path inside an allowed folder. If a folder contains a hidden path, its rule
-    therefore allows only listing its names, and each entry that is not hidden gets a rule of its own.
+    Landlock cannot exclude a path inside an allowed folder. The rule of a folder that contains a hidden path
+    therefore allows only listing the folder, and each entry that is not hidden gets a rule of its own.
     """
     real_hidden = {os.path.realpath(path) for path in hidden}
     rules = (rule for root in roots for rule in _without(os.path.realpath(root), real_hidden))
@@ -93,7 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return entries (name, source, is_link) for a copy of `folder`, and true if all must be links."""
+    """Return entries (name, source, is_link) to copy `folder`, and whether all are links (large folders)."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

@@ -1,4 +1,4 @@
-"""Tries out the isolation that this machine supports: the kernel's version does not show it reliably."""
+"""Tests which isolation this machine supports, because the kernel's version does not show it reliably."""
 
 import functools
 import itertools
@@ -32,15 +32,12 @@ class Level(StrEnum):
         return self.is_at_least(Level.LANDLOCK_SECCOMP)
 
     def is_at_least(self, other: Self) -> bool:
-        """True if this level is at least as strong as `other`."""
         order = list(Level)
         return order.index(self) >= order.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class IsolationSupport:
-    """The isolation that this machine supports."""
-
     landlock_abi: int
     """ABI version of Landlock; 0 if the kernel has no Landlock."""
     seccomp: bool
@@ -66,7 +63,7 @@ class IsolationSupport:
 
 @functools.cache
 def probe() -> IsolationSupport:
-    """Return the isolation that this machine supports, cached. Raises `SandboxError` if this is not Linux."""
+    """Return the isolation that this machine supports. Raises `SandboxError` if this is not Linux."""
     if sys.platform != "linux":
         raise SandboxError(
             f"programs run on Linux only, this is {sys.platform}; use a Linux machine, a container or WSL2"
@@ -80,7 +77,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return `wanted` or else the best level. Raises `SandboxError` if not in `offer` or below `minimum`."""
+    """Return `wanted` (default: the best level). Raises `SandboxError` if it is not offered or too weak."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

@@ -26,10 +26,7 @@ class ProcessOutput(NamedTuple):
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
-    """Return the content of a candidate's result lines.
-
-    With `per_case`, an invalid output is an error of its case; otherwise it is a fault of the whole run.
-    """
+    """Parse the result lines of a candidate. With `per_case`, an invalid output fails only its own case."""
     outputs: list[Json] = [None] * cases
     errors: list[str | None] = [None] * cases
     is_done, raised = False, None
@@ -58,7 +55,7 @@ def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
 
 
 def read_line(written: bytes) -> ProcessOutput:
-    """Return the content of an evaluation's result line, with artifacts truncated to their limits."""
+    """Parse the result line of an evaluation. Artifacts are truncated to their limits."""
     try:
         line, impurity = read_object(written)
         if impurity:
@@ -162,7 +159,6 @@ class ChildReport(NamedTuple):
 
 
 def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
-    """Return the result of a run that failed because of the sandbox."""
     none: list[Any] = [None] * cases
     return Result(Status.SANDBOX_ERROR, none, detail=detail, isolation=isolation, errors=none)
 
@@ -170,7 +166,7 @@ def sandbox_failure(detail: str, cases: int, isolation: str) -> Result:
 def judge(
     report: ChildReport, written: bytes, log: bytes, cases: int, limits: Limits, per_case: bool, level: Level
 ) -> Result:
-    """Return the result of a candidate. `written` is the output, cut one byte past the result limit."""
+    """Return the result of a candidate. `written` is its output, at most one byte longer than the limit."""
     # A killed process may have stopped in the middle of a line.
     whole = written if report.status == 0 else written[: written.rfind(b"\n") + 1]
     said = read_lines(whole if len(written) <= limits.result_bytes else b"", cases, per_case)
@@ -187,7 +183,7 @@ def judge_serving(report: ChildReport, log: bytes, limits: Limits, level: Level)
 def judge_whole(
     report: ChildReport | str, written: bytes, log: bytes, limits: Limits, level: Level
 ) -> WholeResult:
-    """Return the result of an evaluation; `report` is an error text if the watcher sent no report."""
+    """Return the result of an evaluation. `report` is an error text if the watcher sent no report."""
     if isinstance(report, str):
         text = log.decode(errors="replace")
         detail = f"{report}: {text[-_LOG_TAIL:].strip()}"

@@ -1,4 +1,4 @@
-"""Surroundings for the start of a sandbox process: environment, memory files, bubblewrap namespaces."""
+"""What a sandbox process needs to start: environment variables, memory files, a bubblewrap command."""
 
 import contextlib
 import functools
@@ -31,7 +31,7 @@ SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
 
 @contextlib.contextmanager
 def memory_files() -> Iterator[list[int]]:
-    """Yield the descriptors of the memory files payload, result and log, which are open during the block."""
+    """Yield the descriptors of three memory files: payload, result and log. Close them after the block."""
     with contextlib.ExitStack() as opened:
         files = []
         for name in ("payload", "result", "log"):
@@ -62,10 +62,11 @@ def bwrap_command(
 ) -> list[str]:
     """Return a command prefix: the command after the prefix runs in separate namespaces.
 
-    The namespaces contain `/usr`, the Python installation, a fresh `/dev` and `/proc`, and the paths
-    `readable` and `writable`. `writable_mb` adds an empty `/tmp` and `/dev/shm` of that size. `has_network`
-    adds the machine's network. With `is_user_changed` there is no user namespace, so root can change user.
-    `--die-with-parent` is not used because it acts when the starting *thread* ends.
+    The namespaces contain `/usr`, the Python installation, a new `/dev` and `/proc`, and the paths `readable`
+    and `writable`. If `writable_mb` is not 0, they also contain an empty `/tmp` and an empty `/dev/shm`, each
+    of that size. `has_network` adds the machine's network. With `is_user_changed`, there is no user
+    namespace, so that a process started by root can change its user. `--die-with-parent` is not used, because
+    it acts when the starting *thread* ends.
     """
     command = [BWRAP, "--new-session", "--cap-drop", "ALL"]
     if is_user_changed:
@@ -110,5 +111,5 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
 
 @functools.cache
 def can_change_user() -> bool:
-    """Return whether this process is root and bubblewrap works without a user namespace; tried only once."""
+    """Return whether this process is root and bubblewrap works without a user namespace."""
     return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

@@ -66,7 +66,6 @@ class EvaluatorServer(Server):
         """Reason that every evaluation imports the evaluator anew; empty if one import is enough."""
 
     def stop(self) -> None:
-        """End watcher and fork-server if they run."""
         super().stop()
         self.candidate.stop()
 
@@ -75,7 +74,7 @@ class EvaluatorServer(Server):
     ) -> tuple[dict[str, Any] | str, bytes, bytes]:
         """Return an evaluation's report (or a text that says why there is none), result bytes and log bytes.
 
-        `calls` is a socket to a candidate's own process. Raises `SandboxError` if no watcher starts.
+        `calls` is a socket to a candidate in another process. Raises `SandboxError` if no watcher starts.
         """
         wanted = (job["evaluator"], bool(job["entry"]), limits)
         if self._process is None or self._started_for != wanted or self._evaluations >= RECYCLE_AFTER:

@@ -84,8 +84,8 @@ class Server:
         """Start a process with the role `server` or `watcher`, and return its first message.
 
         The process inherits only the memory files (the log is its standard error) and one end of a socket.
-        `around` is a command prefix that isolates the process. A failed start, or `stop`, closes
-        `_opened`. Raises `SandboxError` if the process, described by `what`, is not ready in `seconds`.
+        `around` is a command prefix that isolates the process. Raises `SandboxError`, with `what` as the name
+        of the process, if the process is not ready in `seconds`.
         """
         python = paths.python_executable()
         with contextlib.ExitStack() as opened:
@@ -173,7 +173,7 @@ class Server:
 
 
 class ForkServer(Server):
-    """A fork-server that starts with the first program and restarts after it died. Not thread-safe."""
+    """A fork-server that starts with the first program, and again after it has died. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class ForkServer(Server):
     def run(
         self, code: str, entry: str, cases: Sequence[Sequence[Json]], limits: Limits, per_case: bool
     ) -> Result:
-        """Run a program and return its result; raises `SandboxError` if the fork-server cannot be started."""
+        """Run a program and return its result. Raises `SandboxError` if the fork-server cannot be started."""
         # Through JSON, so that a candidate gets plain lists whatever the caller's sequence types.
         self._prepare(marshal.dumps((code, entry, json.loads(json.dumps(cases)), per_case)))
         message = self._ask(json.dumps(asdict(limits)).encode(), limits.wall_seconds + ANSWER_SECONDS)
@@ -198,7 +198,7 @@ class ForkServer(Server):
         return judge(report, written, log_start, len(cases), limits, per_case, self._settings.level)
 
     def serve(self, code: str, limits: Limits, calls: socket.socket) -> None:
-        """Start the program `code`, which answers the socket `calls`. Raises `SandboxError` if this fails."""
+        """Start `code`, which answers calls on the socket `calls`. Raises `SandboxError` if this fails."""
         self._prepare(marshal.dumps((code, "", [], False)))
         self._control.settimeout(ANSWER_SECONDS)
         try:
@@ -208,7 +208,7 @@ class ForkServer(Server):
             raise SandboxError(f"the fork-server died: {error}") from error
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
-        """End the program that answers calls, and return its result: `ok` unless the program failed."""
+        """End the program that answers calls, and return its result, `ok` unless the program failed."""
         # An ending process closes its files before its parent can collect its status.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)

@@ -1,1 +1,1 @@
-"""The search, which makes prompts and decides which programs to keep. It has no I/O and no clock."""
+"""The search, which makes prompts and decides which programs to keep. It does no I/O and reads no clock."""

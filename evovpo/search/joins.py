@@ -1,9 +1,8 @@
-"""Joins of two programs, made without a model: a condition on the inputs chooses which program runs.
+"""Joins two programs without a model: a condition on the inputs chooses which of them runs.
 
-Two programs that pass different training rows are joined by a condition that separates these rows. Which rows
-a join passes is known without running it. A join is proposed only if it passes more rows than each of its two
-programs. A join can memorise, because with few rows some condition always fits. Therefore joins with one row
-on a side of the condition come late in a run, shorter joins win ties, and reports show held-out rows.
+Two programs that pass different training rows are joined if a condition separates these rows. A join must
+pass more rows than each of its two programs. With few rows some condition always fits, so a join can memorise
+the rows. Therefore a join whose condition separates only one row from the rest is proposed late in a run.
 """
 
 import heapq
@@ -25,7 +24,7 @@ _WAITING = 256
 
 
 class JoinLanguage(NamedTuple):
-    """Functions and conditions for joining the programs of one by-example problem."""
+    """The conditions and functions for joining programs of one programming-by-example problem."""
 
     conditions: tuple[str, ...]
     """Conditions on the inputs, as source text; C is their number."""
@@ -38,7 +37,7 @@ class JoinLanguage(NamedTuple):
 
 
 class Join(NamedTuple):
-    """A program joined from two programs, with the number of rows that it will pass."""
+    """A program joined from two parent programs, and the number of training rows that the join passes."""
 
     program: Program
     parents: tuple[Parent, Parent]
@@ -52,10 +51,11 @@ class Join(NamedTuple):
 def find_joins(
     language: JoinLanguage, new: Member, others: Sequence[Member], limit: int, above: int = 0
 ) -> list[Join]:
-    """Return up to `limit` joins of `new` with `others`, best first.
+    """Return up to `limit` joins of `new` with programs in `others`, best first.
 
-    Each join passes more than `above` rows, and more than each of its programs. Joins that pass more rows
-    come first, then joins with at least two rows on the smaller side, then shorter joins.
+    Each join passes more than `above` training rows, and more rows than each of its two programs. Joins that
+    pass more rows come first. Ties go to joins whose condition sends at least two rows to each program, then
+    to shorter joins.
     """
     if not others:
         return []
@@ -97,7 +97,7 @@ _Waiting = tuple[tuple[int, ...], str, Join]
 
 
 class Joins:
-    """The joins waiting to be proposed; always empty if programs of the problem cannot be joined."""
+    """The queue of joins to propose. It stays empty if programs of the problem cannot be joined."""
 
     def __init__(self, standing: Standing, language: JoinLanguage | None) -> None:
         self._standing = standing
@@ -114,7 +114,7 @@ class Joins:
 
     @property
     def unspent(self) -> int:
-        """Number of joins that the budget still allows."""
+        """Number of joins that the budget for joins still allows."""
         config = self._standing.config
         share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
@@ -124,7 +124,7 @@ class Joins:
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:
-        """Join a new program with `elites`; queue the joins that pass more rows than the best program."""
+        """Join `new` with programs in `elites`. Queue the joins that pass more rows than the best program."""
         language = self._language_in_use
         if language is None:
             return
@@ -145,9 +145,9 @@ class Joins:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
     def take(self, remaining: int) -> list[Join]:
-        """Return the joins to propose now, all better than the best program and within the budget for joins.
+        """Remove and return the joins to propose now, which pass more rows than the best program so far.
 
-        `remaining` is the unused budget: the number of candidates that later prompts may still request.
+        `remaining` is the number of candidates that the budget of the search still allows.
         """
         standing, config = self._standing, self._standing.config
         budget = config.evaluations

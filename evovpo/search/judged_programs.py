@@ -1,4 +1,4 @@
-"""A mapping for the judged programs of a run, packed so that a million programs fit into memory."""
+"""Stores the evaluated programs of a run in compact form, so that a million programs fit into memory."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,17 +13,12 @@ _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 
 
 class JudgedPrograms(Mapping[str, ShownProgram]):
-    """A mapping of program ids to judged programs, in the order of `add`.
-
-    Judged programs are packed as JSON. Nothing is lost, because programs and evaluations have JSON values.
-    Packed programs take a third of the memory, and the garbage collector skips packed programs.
-    """
+    """A mapping from program ids to evaluated programs, in order of addition. Programs are stored as JSON."""
 
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}
 
     def add(self, shown: ShownProgram) -> None:
-        """Add a judged program."""
         values = [shown.program.source, *_judgement(shown.evaluation), shown.changes]
         self._packed[shown.program.id] = json.dumps(values, separators=(",", ":")).encode("ascii")
 

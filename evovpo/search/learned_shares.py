@@ -1,7 +1,7 @@
-"""Learns how often to use each way (kind of prompt) from the gains (improvements) of recent replies.
+"""Learns how often to use each way (kind of prompt) from the improvements by recent replies.
 
-This is adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share is
-proportional to its initial share times its gain per reply. Old replies fade, so a failed way recovers.
+This is adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share
+grows with the average improvement by its replies. Older replies count less.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _LEAST = 0.003
 
 
 class Shares:
-    """The share of each way (kind of prompt) among all prompts; constant if `learns` is False."""
+    """The share of each way (kind of prompt) among all prompts. Shares are constant if `learns` is False."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Shares:
         return {name: self._least[name] + rest * value for name, value in worth.items()}
 
     def choose(self, rng: np.random.Generator) -> str:
-        """Return the name of a way, drawn with a probability equal to the share of this way."""
+        """Return the name of a random way, drawn with the current shares as probabilities."""
         shares = self.now
         return str(rng.choice(list(shares), p=list(shares.values())))
 
     def learn(self, way: str, gain: float) -> None:
-        """Record `gain`, the improvement by one reply to a prompt of the way `way`; ignore an unknown way."""
+        """Record `gain`, the improvement by one reply to a prompt of the kind `way`. Ignore unknown ways."""
         if way not in self._gains:
             return
         for name in self._gains:

@@ -36,7 +36,7 @@ def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
 
 
 class Failures:
-    """The latest failed answers for each parent program, and the latest failing programs of each island."""
+    """The latest changes of each program that did not help, and the latest failing programs by island."""
 
     def __init__(self, standing: Standing, islands: int) -> None:
         self._standing = standing
@@ -45,11 +45,11 @@ class Failures:
         self._repairs: Counter[str] = Counter()
 
     def attempts(self, parent: str) -> Sequence[Attempt]:
-        """Return the latest failed changes of a parent program, oldest first."""
+        """Return the latest changes of a parent program that did not help, oldest first."""
         return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
-        """Return an island's newest failing program that can still be repaired, or None; count the repair."""
+        """Return an island's newest failing program, or None. The same program is returned at most twice."""
         for program_id in reversed(self._failing[island]):
             failing = Parent(program_id, ParentRole.PARENT)
             if self._repairs[program_id] < _REPAIRS and self._standing.can_show(failing):
@@ -58,7 +58,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Remember a reply's failures; `parent` is the evaluation of the program that the reply changed."""
+        """Remember the failures in a reply. `parent` is the evaluation of the program that was changed."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:
@@ -79,7 +79,6 @@ class Failures:
                 self._failing[prompt.island].remove(parent.program_id)
 
     def _reason(self, judged: JudgedCandidate, parent: Evaluation | None) -> str:
-        """Return the reason why an answer failed, which later prompts show, or an empty string."""
         candidate, evaluation = judged.candidate, judged.evaluation
         if candidate.parse_status is ParseStatus.REJECTED:
             return candidate.reason

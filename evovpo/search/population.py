@@ -1,7 +1,7 @@
-"""The population of a search: the best judged programs of each island and of each MAP-Elites cell.
+"""The population of a search: the best evaluated programs of each island and of each MAP-Elites cell.
 
-The programs of an island have different rewards. Of two programs with equal rewards, the newer one usually
-stays; so the search drifts across plateaus. The final answer of a run is `Standing.best`.
+No two programs of an island have equal rewards. A new program usually replaces an older one with equal
+rewards, so that the search drifts across plateaus.
 """
 
 from bisect import bisect_right
@@ -29,7 +29,7 @@ DRIFT_GAIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A judged program in a population."""
+    """An evaluated program in a population."""
 
     program_id: str
     source: str
@@ -44,12 +44,11 @@ class Member:
 
     @property
     def mean_reward(self) -> float:
-        """The mean of the rewards, for uses that need a single number."""
         return sum(self.rewards) / len(self.rewards)
 
     @property
     def rank(self) -> tuple[float, bool]:
-        """The sort key, higher is better: mean reward, then whether the program ran without failure."""
+        """The sort key (higher is better): the mean reward, then whether the program ran without failure."""
         return self.mean_reward, self.is_ok
 
     def dominates(self, other: Self) -> bool:
@@ -59,12 +58,12 @@ class Member:
 
 
 def by_merit(members: Iterable[Member]) -> list[Member]:
-    """Return programs by mean reward, best first; on ties the shorter, then the older program comes first."""
+    """Return programs sorted by mean reward, best first. Ties go to the shorter, then the older program."""
     return sorted(members, key=lambda member: (-member.mean_reward, len(member.source), member.order))
 
 
 def non_dominated(rewards_N_D: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return a mask (N), True for each row that no other row dominates; equal rows do not dominate."""
+    """Return a mask of shape (N,) that is True for each row of rewards that no other row dominates."""
     at_least = (rewards_N_D[:, None, :] >= rewards_N_D[None, :, :]).all(axis=2)
     better = (rewards_N_D[:, None, :] > rewards_N_D[None, :, :]).any(axis=2)
     return np.asarray(~(at_least & better).any(axis=0))
@@ -74,16 +73,16 @@ Cell = tuple[int, ...]
 
 
 def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
-    """Return selection probabilities of `count` members in order of rank, proportional to 1 / rank."""
+    """Return selection probabilities for the ranks 1 to `count`, proportional to 1 / rank."""
     weights_N = 1.0 / np.arange(1, count + 1)
     return np.asarray(weights_N / weights_N.sum())
 
 
 class Grid:
-    """The grid of MAP-Elites: each axis is a property of programs, with bins; one bin per axis is a cell.
+    """The grid of MAP-Elites. Each axis is a property of programs, divided into bins.
 
     Bin edges that the problem declares are fixed. Every other axis has equal bins between its lowest and
-    highest value so far. If such a range grows, the bins move, and programs must be assigned to cells anew.
+    highest value so far. When this range grows, programs must be assigned to cells again.
     """
 
     def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
@@ -93,11 +92,11 @@ class Grid:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """The inner bin edges of every axis. Undeclared edges are missing until programs differ."""
+        """The inner bin edges of each axis. An undeclared axis has none until its values differ."""
         return tuple(map(self._edges, self._features, self._ranges))
 
     def insert(self, member: Member) -> bool:
-        """Extend the ranges of the axes to a program's values; return whether a range grew."""
+        """Extend the range of each axis to include a program's value. Return whether a range grew."""
         before = list(self._ranges)
         for axis, feature in enumerate(self._features):
             value = self._value(feature, member)
@@ -107,7 +106,7 @@ class Grid:
         return self._ranges != before
 
     def cell(self, member: Member) -> Cell:
-        """Return the cell of a program: its bin index on every axis."""
+        """Return the cell of a program: the index of its bin on each axis."""
         axes = zip(self._features, self.edges, strict=True)
         return tuple(bisect_right(edges, self._value(feature, member)) for feature, edges in axes)
 
@@ -130,7 +129,7 @@ class Grid:
 
 
 class InsertionStatus(StrEnum):
-    """What became of a program that was offered to an island."""
+    """What happened to a program that was offered to an island."""
 
     NEW_CELL = "new_cell"
     """The program is the first of its MAP-Elites cell, whether or not the island keeps it."""
@@ -143,7 +142,7 @@ class InsertionStatus(StrEnum):
 
 
 class Insertion(NamedTuple):
-    """The result of offering a program to an island."""
+    """One program offered to one island, with the outcome `status`."""
 
     program_id: str
     island: int
@@ -151,7 +150,7 @@ class Insertion(NamedTuple):
 
 
 class Island:
-    """One sub-population: at most `capacity` programs, no two with the same rewards."""
+    """A sub-population of at most `capacity` programs, no two with the same rewards."""
 
     def __init__(self, index: int, capacity: int) -> None:
         self.index = index
@@ -159,7 +158,7 @@ class Island:
         self._kept: dict[tuple[float, ...], Member] = {}
 
     def insert(self, member: Member) -> InsertionStatus:
-        """Offer a program; return what became of it. If the island is too full, remove the worst member."""
+        """Offer a program to the island, and return the outcome. A full island drops its worst member."""
         equal = self._kept.get(member.rewards)
         is_new = equal is None and not any(one.dominates(member) for one in self._kept.values())
         # On equal rewards a program that ran beats a failed one; else the newer wins, if a reward is not 0.
@@ -176,7 +175,6 @@ class Island:
         return InsertionStatus.IMPROVED if is_new else InsertionStatus.KEPT
 
     def _worst(self) -> Member:
-        """Return the lowest-ranked, on ties oldest member. The best of a component is spared if possible."""
         members = list(self._kept.values())
         ranks = [member.rank for member in members]
         best_at: set[int] = set()
@@ -192,7 +190,7 @@ class Island:
 
     @cached_property
     def rewards_N_D(self) -> npt.NDArray[np.float64]:
-        """The reward vectors of `members`, one row for each."""
+        """The rewards of `members`, as an array of shape (N, D) with a row for each member."""
         return np.array([member.rewards for member in self.members])
 
     @cached_property
@@ -205,7 +203,7 @@ class Island:
 
 
 class Population:
-    """The islands of a search, the cells of its grid, and the best program so far."""
+    """The islands of a search, the cells of the MAP-Elites grid, and the best program so far."""
 
     def __init__(self, problem: Problem, islands: int, elites: int) -> None:
         self.grid = Grid(problem.features, [objective.name for objective in problem.objectives])
@@ -237,7 +235,7 @@ class Population:
         return {member.program_id: member for member in sorted(found.values(), key=lambda one: one.order)}
 
     def insert(self, program: Program, found: Evaluation, home: int | None) -> tuple[Member, list[Insertion]]:
-        """Offer a program to the island `home`, or a starting program (`home` is None) to all islands."""
+        """Offer an evaluated program to the island with index `home`, or to all islands if `home` is None."""
         values = compared(self._problem, found)
         values = self._vectors.setdefault(values, values)
         is_ok = found.status is Status.OK and not (
@@ -258,10 +256,10 @@ class Population:
         ]
 
     def weigh(self) -> Member | None:
-        """Raise the weights of components that the specialist fails; return the best program by new weights.
+        """Raise component weights, and return the specialist: the best program by weighted rewards, or None.
 
-        This program is the new specialist. A failed component gains weight until passed, so that the search
-        leaves local optima of the mean reward. This is clause weighting for satisfiability (Morris 1993).
+        A component gains weight if the previous specialist has less than full reward there. So the search
+        leaves local optima of the mean reward, as in clause weighting for satisfiability (Morris 1993).
         """
         if self.specialist is None:
             return None
@@ -279,7 +277,6 @@ class Population:
         return sum(reward * weight for reward, weight in pairs)
 
     def _place(self, member: Member) -> bool:
-        """Offer a program to its cell of the grid; return whether the cell was empty."""
         if self.grid.insert(member):
             self._number_anew()
         cell = self.grid.cell(member)
@@ -298,7 +295,6 @@ class Population:
                 self.cells[cell] = member
 
     def _raise(self, member: Member, home: int, is_new_cell: bool) -> None:
-        """Update the leader, the specialist and the highest rewards; set `gain`."""
         best = self._best or [NO_SCORE] * len(member.rewards)
         is_best_at_one = any(value > most for value, most in zip(member.rewards, best, strict=True))
         self._best = list(map(max, member.rewards, best))

@@ -1,7 +1,7 @@
-"""The search: `ask` makes prompts, `tell` takes judged replies in any order. No I/O, no clock.
+"""The search: `ask` returns prompts, and `tell` takes evaluated replies in any order.
 
-The state depends only on the order of calls of `ask` and `tell`. Random numbers derive from the run seed and
-the prompt's sequence number. So replaying a stored history rebuilds the same state.
+Random numbers derive only from the run's seed and the prompt's sequence number. So the same calls of `ask`
+and `tell` always lead to the same state, and a stored run can be replayed.
 """
 
 from collections import defaultdict
@@ -36,11 +36,11 @@ BEFORE_FEEDBACK = 8
 
 
 class SearchState:
-    """The search state of one run, driven by `ask` and `tell`.
+    """The state of one search, changed by `ask` and `tell`.
 
-    The budget `config.evaluations` counts proposed candidates: every answer of every completion, and joins.
-    Prompt ids derive from `run_id`, random choices from `seed`. If `config.joins` is on and there is a
-    `language`, complementary programs are also joined without a model.
+    The budget `config.evaluations` is a number of candidates. Every answer in every completion counts, and so
+    does every join, a program made from two others without a model. Joins require `config.joins` and a
+    `language`. Prompt ids derive from `run_id`, and random choices from `seed`.
     """
 
     def __init__(
@@ -69,11 +69,7 @@ class SearchState:
 
     @property
     def is_ready(self) -> bool:
-        """False while the next prompt should wait for replies to open prompts.
-
-        The end of the budget is reserved for joins, so that joins can use every program of the run. Before
-        the first reply of a model, prompts may use at most an eighth of the budget.
-        """
+        """False if `ask` must not be called before more replies have arrived."""
         config, proposed = self.standing.config, self.standing.proposed
         kept, given_out = self._joins.unspent, self.tickets.reserved
         of_an_ask = self._rollouts * config.answers
@@ -86,11 +82,11 @@ class SearchState:
         return self.standing.config.rollouts or self.standing.prompt_format.rollouts
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
-        """Return the prompt format that made a prompt and parses its replies."""
+        """Return the prompt format that made a prompt and parses the replies."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings; count `patience` anew. Settings in `runs.request.FIXED` must stay the same."""
+        """Use new settings, and count `patience` anew. Settings in `runs.request.FIXED` must not change."""
         self.standing.go_on(config, prompt_format)
         self._formats.append((len(self.tickets), prompt_format))
 
@@ -100,12 +96,12 @@ class SearchState:
         return None if shown is None else shown.evaluation
 
     def ask(self) -> Prompt | None:
-        """Return the next prompt, or None when the budget is used up.
+        """Return the next prompt, or None when the budget is used up. Call `ask` only if `is_ready` is true.
 
-        The first prompt contains the starting programs, and some later prompts contain joins. Such prompts
-        need no model. Evaluate all programs; pass them to `tell` in one reply without a rollout. All other
-        prompts are for a model: `tell` gets each of the `prompt.rollouts` completions of `prompt.messages` as
-        a separate reply with `prompt.answers` candidates. Do not call `ask` while `is_ready` is false.
+        Most prompts are for a model. The caller samples `prompt.rollouts` completions of `prompt.messages`,
+        and passes each to `tell` as a separate reply with `prompt.answers` candidates. The other prompts,
+        such as the first, contain programs (`prompt.proposals`) and need no model. The caller evaluates these
+        programs, and passes them to `tell` as one `Tell` whose `rollout` is None.
         """
         rng, standing = self._generator(), self.standing
         if not self.tickets:
@@ -126,10 +122,10 @@ class SearchState:
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a prompt with new, shorter variants of a program that passes all rows, or None.
+        """Return a prompt with new, shorter variants of the best program if this passes all rows, else None.
 
-        This is for the end of a run and costs no budget. Programs that memorise rows often have code that no
-        row needs. Of the programs that pass all rows, the shortest is the best.
+        Call `shorten` at the end of a run. The variants do not count against the budget. Of the programs that
+        pass all rows, the shortest is the best program.
         """
         standing = self.standing
         if not standing.is_solved or standing.best is None or self.language is None:
@@ -148,20 +144,19 @@ class SearchState:
         )
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add a prompt stored by an earlier evovpo as the next prompt; `tell` gets its replies as usual."""
+        """Use a stored prompt of an earlier evovpo version as the next prompt, instead of calling `ask`."""
         self.tickets.take_over(prompt)
         self._joins.count(prompt)
 
     def _generator(self, *stream: int) -> np.random.Generator:
-        """Return a random generator for the next prompt. Numbers in `stream` select further generators."""
         return np.random.default_rng([self._seed, len(self.tickets), *stream])
 
     def tell(self, tell: Tell) -> list[Insertion]:
-        """Apply one judged reply; return what became of its new programs when offered to the islands.
+        """Apply one evaluated reply, and return the outcomes of offering its new programs to the islands.
 
-        Replies may come in any order; a repeated reply changes nothing. Raises `SearchError` for an unknown
-        prompt, a reply that does not fit the prompt, or a reward vector of the wrong length. Then nothing of
-        the reply is applied.
+        Replies may come in any order. A repeated reply changes nothing. Raises `SearchError`, and changes
+        nothing, if the prompt is unknown, the reply does not fit the prompt, or a reward vector has the wrong
+        length.
         """
         ticket = self.tickets[tell.prompt_id]
         prompt = ticket.prompt
@@ -223,7 +218,6 @@ class SearchState:
         )
 
     def _others(self, plan: Plan) -> list[Parent]:
-        """Return the best other programs of the plan's island, as many as the prompt format shows."""
         most = self.standing.prompt_format.others if plan.kind is PromptKind.MUTATE else 0
         if not most:
             return []

@@ -1,4 +1,4 @@
-"""Keeps the judged programs of a search and the best program, and decides on early stopping."""
+"""Keeps the evaluated programs of a search, finds the best one, and decides on early stopping."""
 
 import math
 
@@ -10,7 +10,7 @@ from evovpo.types import Evaluation, Parent, Problem, Program, Prompt, PromptKin
 
 
 class Standing:
-    """The results of a search so far, which strategies and reports may read."""
+    """The results of a search so far, for strategies and reports."""
 
     def __init__(self, problem: Problem, config: SearchConfig, prompt_format: PromptFormat) -> None:
         self.programs = JudgedPrograms()
@@ -29,12 +29,12 @@ class Standing:
 
     @property
     def passed(self) -> int:
-        """Number of objectives in which the best program has full reward."""
+        """Number of objectives in which the best program has the full reward of 1."""
         return 0 if self.best is None else self.best.evaluation.passed
 
     @property
     def stop_reason(self) -> str:
-        """Why the search should end early (target reached or no progress), or an empty string."""
+        """The reason to end the search early (target reached or no progress), or an empty string."""
         target, patience = self.config.target, self.config.patience
         if target is not None and self._reached >= target:
             return f"the target of {target} is reached"
@@ -44,26 +44,26 @@ class Standing:
 
     @property
     def is_solved(self) -> bool:
-        """True if some program has full reward on every objective."""
+        """True if the best program has the full reward of 1 in every objective."""
         return self.passed == len(self.problem.objectives)
 
     @property
     def is_over(self) -> bool:
-        """True if the search should end, whatever is left of the budget."""
+        """True if the search should end before the budget is used up."""
         return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings and count `patience` from now on."""
+        """Use new settings, and restart the count of evaluations without progress (`config.patience`)."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
 
     def can_show(self, parent: Parent) -> bool:
-        """Return whether the prompt format can show the program of `parent` in the role `parent.role`."""
+        """Return whether a prompt can show the program `parent.program_id` in the role `parent.role`."""
         program = self.programs[parent.program_id].program
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count a judged reply with this number of `candidates`; call `take` afterwards for new programs."""
+        """Count an evaluated reply of `candidates` candidates. The caller passes new programs to `take`."""
         self.tells += 1
         self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0
@@ -71,7 +71,7 @@ class Standing:
     def take(
         self, program: Program, evaluation: Evaluation, parent: ShownProgram | None = None, idea: str = ""
     ) -> None:
-        """Add a judged program and update `best`; `idea` describes how the program changes its parent."""
+        """Add an evaluated program and update `best`. `idea` describes how the program changes `parent`."""
         changes: tuple[Change, ...] = ()
         if idea and parent is not None:
             change = Change(idea, merit(self.problem, parent.evaluation), merit(self.problem, evaluation))

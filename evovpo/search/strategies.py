@@ -1,4 +1,4 @@
-"""Strategies choose the content of each prompt: `Islands`, and the baselines i.i.d. and best-of-N."""
+"""Strategies choose the content of each prompt: `Islands`, or i.i.d. and best-of-N sampling as baselines."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ _MIGRATION = 1
 
 
 class Reply(NamedTuple):
-    """What a strategy gets to know about a judged reply: its prompt, new programs and gain."""
+    """The information that a strategy gets about an evaluated reply."""
 
     prompt: Prompt
     members: Sequence[Member]
@@ -36,10 +36,10 @@ Chance = Callable[[int], np.random.Generator]
 
 
 class Strategy:
-    """Chooses the content of each prompt to a model.
+    """The base class of strategies, which choose the content of each prompt to a model.
 
-    `plan` is called once for each of these prompts, `observe` for every reply. The state of a strategy may
-    depend only on the order of these calls and on the generators passed, so that a replay rebuilds it.
+    The search calls `plan` once for each of these prompts, and `observe` for every reply. The state of a
+    strategy may depend only on these calls and their arguments, so that a replay rebuilds the same state.
     """
 
     has_memory: ClassVar[bool] = True
@@ -47,18 +47,19 @@ class Strategy:
     are joined without a model."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt; take random numbers from `rng` and `chance`."""
+        """Return the plan of the next prompt. Random numbers must come from `rng` or `chance(number)`."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
-        """Use a reply for later plans; the first reply has the starting programs."""
+        """Learn from a reply. The first reply contains the starting programs."""
         raise NotImplementedError
 
 
 class IndependentSampling(Strategy):
-    """A strategy that repeats one prompt: i.i.d. sampling, or best-of-N from the best starting program.
+    """A strategy that repeats the same prompt: i.i.d. sampling or best-of-N sampling.
 
-    With `shows_start` the best starting program is the parent; otherwise there is no parent.
+    If `shows_start` is true, each prompt asks to improve the best starting program; otherwise, each prompt
+    asks for a program from scratch.
     """
 
     has_memory = False
@@ -77,7 +78,7 @@ class IndependentSampling(Strategy):
 
 @dataclass
 class Islands(Strategy):
-    """A strategy that draws a way (kind of prompt) for each prompt; the islands take turns."""
+    """A strategy that draws a random way (kind of prompt) for each prompt. The islands take turns."""
 
     population: Population
     failures: Failures
@@ -89,7 +90,7 @@ class Islands(Strategy):
         self.shares = Shares(first_shares(self.standing), not self.standing.config.ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt; if a migration is due, it happens first."""
+        """Return the plan of the next prompt. If a migration between islands is due, do it first."""
         islands, interval = self.population.islands, self.standing.config.migration_interval
         island = islands[self._asks % len(islands)]
         self._asks += 1
@@ -103,7 +104,7 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Record the gain of a reply for the way that made the prompt."""
+        """Record the improvement by a reply for the way (kind of prompt) that made the prompt."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
@@ -121,7 +122,7 @@ class Islands(Strategy):
 
 
 def first_shares(standing: Standing) -> dict[str, float]:
-    """Return the initial shares of the ways: from the settings, else the prompt format, else the defaults."""
+    """Return the initial share of each way. Settings override the shares of the prompt format."""
     config: Mapping[Any, float] = standing.config.ways
     given = config or standing.prompt_format.ways
     is_vector = len(standing.problem.objectives) > 1 and not standing.problem.has_one_score
@@ -132,7 +133,7 @@ def first_shares(standing: Standing) -> dict[str, float]:
 
 
 def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
-    """Return the strategy named in the settings; it reads `population`, `failures` and `standing`."""
+    """Return the strategy that is named in the settings (`standing.config`)."""
     config = standing.config
     if config.strategy == "islands":
         return Islands(population, failures, standing)

@@ -77,7 +77,7 @@ class Tickets:
     def issue(
         self, kind: PromptKind, rng: np.random.Generator, tells: int, joins: Sequence[Join] = (), **shown: Any
     ) -> Prompt:
-        """Return a prompt with fields `shown`, and add its ticket. `tells` counts the earlier replies."""
+        """Add a new prompt with the fields `shown`, and return it. `tells` is the number of past replies."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
@@ -86,7 +86,7 @@ class Tickets:
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add the ticket of a stored prompt. The `Join` records of the prompt are not restored."""
+        """Add the ticket of a stored prompt, without `Join` records."""
         self._tickets[prompt.id] = Ticket(prompt, ())
         self.reserved += prompt.slots
 

@@ -1,7 +1,7 @@
-"""Ways (kinds of prompts): each chooses the task of a prompt and the programs shown in the prompt.
+"""Ways, the kinds of prompts: each chooses the task of a prompt and the programs that the prompt shows.
 
 A way is a function that reads the population and returns a plan, or None if the way cannot be used yet.
-`strategies.py` chooses the way of each prompt; `learned_shares.py` learns how often to use each way.
+`strategies.py` chooses the way of each prompt. `learned_shares.py` learns how often to use each way.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,8 @@ FOCUSED = 0.25
 class Plan(NamedTuple):
     """The planned content of a prompt.
 
-    The prompt leaves out programs that its format cannot show. If no parent remains, the kind is `ROOT`.
+    The prompt leaves out programs that the prompt format cannot show. If no program to improve remains, the
+    prompt asks for a program from scratch (kind `ROOT`).
     """
 
     kind: PromptKind = PromptKind.ROOT
@@ -39,7 +40,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """The part of the search that a way can use."""
+    """The parts of the search that a way (kind of prompt) can use."""
 
     population: Population
     island: Island
@@ -55,20 +56,20 @@ def expand(member: Member | None, island: int = 0) -> Plan:
 
 
 def climb(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best program (newest on ties): (1+1) hill climbing with neutral drift."""
+    """Return a plan to improve the best program (the newest on ties), as in (1+1) hill climbing."""
     return _improve(view.population.leader, view.population.home)
 
 
 def specialist(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the program with the best weighted rewards; failed components gain weight."""
+    """Return a plan to improve the best program by weighted rewards (`Population.weigh`)."""
     return _improve(view.population.weigh(), view.island.index)
 
 
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to improve the best program of the least explored cell; ties go to the newest program.
+    """Return a plan to improve the best program of the least explored MAP-Elites cell.
 
-    If the problem declares no axes, the plan is to improve a member of the island, drawn by lexicase if
-    rewards have several components, else by rank.
+    If the problem declares no axes for cells, the plan is to improve a random program of the island. The
+    program is drawn by lexicase selection if rewards have several components, and otherwise by rank.
     """
     population, island = view.population, view.island
     if view.standing.problem.features and population.cells:
@@ -95,15 +96,16 @@ def combine(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 def repair(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to repair the newest failing program; the same program is repaired at most twice."""
+    """Return a plan to repair the island's newest failing program. Each program is repaired at most twice."""
     failing = view.failures.take(view.island.index)
     return None if failing is None else Plan(PromptKind.REPAIR, (failing,), island=view.island.index)
 
 
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
-    """Return a plan to write a program from scratch. Some prompts show only rows that a good program fails.
+    """Return a plan to write a program from scratch.
 
-    If the problem has its own evaluator, the plan is to improve a starting program instead.
+    Some of these prompts show only the training rows that some good program fails. If the problem has its own
+    evaluator, the plan is to improve a random starting program instead.
     """
     island, problem = view.island, view.standing.problem
     if problem.evaluator is not None:
@@ -137,9 +139,10 @@ WAYS = {
 
 
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
-    """Return a member drawn by lexicase selection (Helmuth et al. 2015); among equals, the first by rank.
+    """Return a member drawn by lexicase selection (Helmuth et al. 2015).
 
-    The components come in random order. For each component, only the best of the remaining members stay.
+    For each reward component, in random order, only the best of the remaining members stay. If several remain
+    at the end, the one with the highest rank is returned.
     """
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):
@@ -149,14 +152,14 @@ def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
 
 
 def by_rank(members: list[Member], rng: np.random.Generator) -> Member | None:
-    """Return one of `members` (in order of rank), drawn with probability proportional to 1 / rank."""
+    """Return a random member, with probability proportional to 1 / rank. `members` are sorted by rank."""
     if not members:
         return None
     return members[int(rng.choice(len(members), p=weights_by_rank(len(members))))]
 
 
 def gain_over(one: Member, other: Member) -> float:
-    """Return the advantage of `other` over `one`, summed over the components where `other` is better."""
+    """Return the rewards of `other` minus those of `one`, summed over components where `other` is better."""
     return sum(max(0.0, theirs - mine) for mine, theirs in zip(one.rewards, other.rewards, strict=True))
 
 

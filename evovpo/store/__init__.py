@@ -38,11 +38,12 @@ __all__ = [
 class Store(Tells, History, Summaries, Browsing, Trainings):
     """An open store, returned by `Store.open`. Use it as a context manager, or call `close`.
 
-    Only one process at a time may write a run, while any number of processes read it. Threads may share a
-    store in a file. A method that raises StoreError has stored nothing.
+    Only one process at a time may write to a run; any number of processes may read it. Threads may share a
+    store, except a store in memory. A method that raises StoreError has stored nothing, unless the connection
+    was lost during a commit.
     """
 
     @reading
     def query(self, connection: Connection, /, sql: str, **parameters: Any) -> list[dict[str, Any]]:
-        """Return the rows of an SQL query as dictionaries; `:name` in the query is a parameter."""
+        """Return the rows of an SQL query as dictionaries. `:name` in the query stands for a parameter."""
         return [dict(row) for row in connection.execute(text(sql), parameters).mappings()]

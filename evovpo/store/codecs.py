@@ -1,4 +1,4 @@
-"""Converts records, and other values without a portable SQL type, to column values and back."""
+"""Converts records and other Python values to column values of the store, and back."""
 
 import json
 import re
@@ -27,19 +27,19 @@ _UNREADABLE += (TypeError, ValueError, struct.error)
 
 
 def unpack_ints(blob: bytes) -> tuple[int, ...]:
-    """Return the integers of a `token_ids` or `prompt_token_ids` column: 32-bit, signed, little-endian."""
+    """Return the integers in `blob`, such as token ids: 32-bit, signed, little-endian."""
     return struct.unpack(f"<{len(blob) // 4}i", blob)
 
 
 def unpack_floats(blob: bytes) -> tuple[float, ...]:
-    """Return the floats of a `logprobs` column: 32-bit, little-endian, rounded to nearest."""
+    """Return the floats in `blob`, such as log-probabilities: 32-bit, little-endian."""
     return struct.unpack(f"<{len(blob) // 4}f", blob)
 
 
 def escape_text(text: str) -> str:
-    """Return text that every database accepts: NUL and lone surrogates become U+E000 and 4 hex digits.
+    """Return text that every database accepts: some characters become U+E000 and 4 hex digits.
 
-    Models and programs can output both; PostgreSQL rejects NUL, and all databases reject lone surrogates.
+    These are NUL, which PostgreSQL rejects, lone surrogates, which every database rejects, and U+E000.
     """
     if text.isascii() and "\x00" not in text:
         return text
@@ -47,19 +47,19 @@ def escape_text(text: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Return the original of a text that `escape_text` returned."""
+    """Return the original text, given a text that `escape_text` returned."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
 
 
 def dump_json(value: object) -> str:
-    """Return a value as compact ASCII JSON, which the standard library reads back unchanged."""
+    """Return a value as compact ASCII JSON."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 
 def evaluation_digest(evaluation: Evaluation) -> str:
-    """Return a hash of everything in an evaluation that a search can see."""
+    """Return a hash of the fields of an evaluation that influence a search."""
     parts = [
         str(evaluation.status),
         dump_json(reward_values(evaluation)),
@@ -73,13 +73,13 @@ def evaluation_digest(evaluation: Evaluation) -> str:
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
-    """Return the reward components for storage; an empty list if there are no rewards."""
+    """Return the rewards of an evaluation as a list to store; an empty list if there are no rewards."""
     # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
 
 def _as(kind: Any, value: Any) -> Any:
-    """Convert a value decoded from JSON to the record, tuple or enum type `kind`, and return it."""
+    """Return a value decoded from JSON as an object of type `kind` (a record, tuple or enum)."""
     if isinstance(kind, UnionType):
         return None if value is None else _as(get_args(kind)[0], value)
     if get_origin(kind) is tuple:
@@ -127,7 +127,7 @@ def word(kind: Callable[[str], str]) -> EncodedColumn:
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the column type for records of one type, stored as JSON lists of the arguments of `record`."""
+    """Return the type of a column with several records, each stored as the JSON list that `dump` returns."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),
@@ -152,12 +152,12 @@ PROGRAMS = _tuples(lambda key, source: Program(source, key), lambda program: (pr
 
 
 def row_of(table: Table, record: Any, **others: Any) -> dict[str, Any]:
-    """Return the row of a record in `table`: the record's fields that have a column there, and `others`."""
+    """Return the row for a record: its fields that are columns of `table`, and the values in `others`."""
     return {name: getattr(record, name) for name in _shared(type(record), table)} | others  # type: ignore[arg-type]
 
 
 def record_of(kind: Callable[..., T], table: Table, row: Row[Any], **others: Any) -> T:
-    """Return a record of type `kind` from the columns of a row; `others` adds or replaces fields."""
+    """Return a record of type `kind`, made from a row of `table`. `others` adds or replaces fields."""
     mapping = row._mapping
     return kind(**{name: mapping[column] for name, column in _shared(kind, table).items()} | others)
 

@@ -1,4 +1,4 @@
-"""Copies all rows of a store to another store, in any kind of database. Copies are verified and resumable."""
+"""Copies all rows of a store to another store, which may be in another kind of database."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -22,7 +22,7 @@ problem contains its folder path, and an evaluation contains its duration."""
 
 
 class CopyResult(NamedTuple):
-    """Result of copying a store: number of rows in the source, and of rows that were new in the target."""
+    """The result of copying a store with `rows` rows, of which `copied` were new in the target."""
 
     rows: int
     copied: int
@@ -31,7 +31,7 @@ class CopyResult(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """Some rows of one table; `rows` maps the values of the columns `keys`, or a position, to a row."""
+    """Some rows of one table, by their values in the columns `keys`, or by position if `keys` is empty."""
 
     table: sa.TableClause
     keys: list[str]
@@ -40,11 +40,11 @@ class _Page(NamedTuple):
 
 
 def copy_store(source: Database, target: Database, on_table: Callable[[str, int], None]) -> CopyResult:
-    """Copy all rows of `source` to `target`, and read every row back.
+    """Copy all rows of `source` to `target`, then verify every row.
 
-    Rows already in `target` are kept, so an interrupted copy can be finished and stores can be merged. A run
-    is listed only after it has been copied completely. `on_table` is called with the name of each table and
-    the number of its new rows. Raises StoreError if `target` has a different row with the same key.
+    Rows that are already in `target` stay. So an interrupted copy can be continued, and stores can be merged.
+    `on_table` is called with the name of each table and the number of its new rows. Raises StoreError if
+    `target` has a different row with the same key.
     """
     if source.name == target.name:
         raise StoreError(f"{source.name} cannot be copied to itself; give another store")

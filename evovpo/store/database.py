@@ -1,4 +1,4 @@
-"""Database connections: URLs, transactions and schema versions; every error becomes a `StoreError`."""
+"""Opens databases, runs transactions, upgrades schemas, and turns database errors into `StoreError`."""
 
 import threading
 import time
@@ -43,7 +43,7 @@ P = ParamSpec("P")
 
 
 def parse_url(url: str | None) -> URL:
-    """Return the SQLAlchemy URL for a URL, a path or `:memory:`; for None, return the default URL."""
+    """Return the SQLAlchemy URL for a text: a URL, a path or `:memory:`. None stands for the default URL."""
     if url is None:
         url = DEFAULT_URL
     if "://" not in url:
@@ -108,7 +108,8 @@ class Database:
     def open(cls, url: str | None = None, *, create: bool = True) -> Self:
         """Return the store at a path or SQLAlchemy URL (default `evovpo.db` in the current directory).
 
-        Raises StoreError if the database cannot be opened, is not a store, or has another schema version.
+        If `create` is true, a missing store is created. Raises StoreError if the database cannot be opened,
+        is not a store, or has another schema version.
         """
         database = cls(parse_url(url))
         name = database.name
@@ -144,7 +145,8 @@ class Database:
     def write(self, append: Callable[[Connection], T]) -> T:
         """Run `append` in one transaction, commit, and return its result.
 
-        A lost connection leads to a retry. During the commit it leads to a StoreError, as rows may be stored.
+        After a lost connection, the transaction is repeated. If the connection is lost during the commit,
+        StoreError is raised, and the rows may or may not be stored.
         """
 
         def once() -> T:
@@ -173,7 +175,7 @@ class Database:
 
     @contextmanager
     def _still_there(self, connection: Connection) -> Iterator[None]:
-        """If the SQLite file was deleted or replaced, save the content beside it and raise `StoreError`."""
+        """If the SQLite file was deleted or replaced, save the content in a new file and raise StoreError."""
         identity = file_identity(self.file)
         self._identity = self._identity or identity
         if self.file is not None and identity != self._identity:
@@ -187,7 +189,7 @@ class Database:
         yield
 
     def _patiently(self, work: Callable[[], T], waits: bool = False) -> T:
-        """Return the result of `work`; retry conflicts and lost connections. If `waits`, await the server."""
+        """Return the result of `work`, with retries. If `waits` is true, wait for an unreachable server."""
         until = time.monotonic() + self._busy_seconds
         with self._faults():
             for attempt in count(1):
@@ -208,7 +210,7 @@ class Database:
         return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:
-        """Close all connections. All results are already stored; only a store in memory is lost."""
+        """Close all connections. A store in memory is lost."""
         self._pool.dispose()
 
     def __enter__(self) -> Self:
@@ -218,7 +220,7 @@ class Database:
         self.close()
 
     def schema_version(self) -> str | None:
-        """Return the Alembic revision of the database, or None for an empty one."""
+        """Return the Alembic revision of the database, or None for an empty database."""
         return self.read(self._find_version)
 
     def migrate(self) -> None:
@@ -284,7 +286,6 @@ class Database:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """Turn errors of SQLAlchemy and drivers into a StoreError with advice."""
         try:
             yield
         except exc.SQLAlchemyError as error:
@@ -303,7 +304,7 @@ S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return `method` without its parameter `connection`; each call runs in a read-only transaction."""
+    """Return a method without the parameter `connection` that runs `method` in a read-only transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -313,7 +314,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return `method` without its parameter `connection`; each call runs in one write transaction."""
+    """Return a method without the parameter `connection` that runs `method` in one write transaction."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -323,7 +324,7 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows with one statement; do nothing if there are none."""
+    """Insert rows into a table with one statement; do nothing if there are no rows."""
     if rows:
         connection.execute(_insert(table), rows)
 
@@ -332,7 +333,7 @@ _insert = cache(insert)
 
 
 def upgrade(url: str | None = None) -> str:
-    """Upgrade the database at `url` to the current schema, keeping all rows; return the schema version."""
+    """Upgrade the database at `url` to the current schema and return its version. All rows stay."""
     database = Database(parse_url(url))
     if database.file is not None and not database.file.exists():
         raise StoreError(f"{database.name}: there is no such store to upgrade; check the path")

@@ -1,4 +1,4 @@
-"""Reads the prompts, tells (judged replies), groups, evaluations and lineages of a run, page by page."""
+"""Reads the history of a run from the store, page by page."""
 
 import heapq
 from collections import Counter, defaultdict
@@ -37,10 +37,10 @@ _Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Database):
-    """The methods of a store that read prompts, judged replies (tells), groups, evaluations and lineages."""
+    """The methods of a store that read the history of runs."""
 
     def history(self, run_id: str) -> Iterator[Prompt | Tell]:
-        """Return the prompts and tells (judged replies) of a run in the order in which they were applied.
+        """Return the prompts and tells (evaluated replies) of a run in the order of the search.
 
         Raises StoreError if tells are missing.
         """
@@ -53,12 +53,12 @@ class History(Database):
         return (event for _, _, event in heapq.merge(asked, applied, key=itemgetter(0, 1)))
 
     def groups(self, run_id: str, after: str | None = None) -> Iterator[Group]:
-        """Return the complete groups of a run in the order in which their last rollouts were judged.
+        """Return the complete groups of a run, in order of completion.
 
-        With `after`, a prompt id, only groups completed after the group of this prompt are returned.
-        In `rewards_G_M_D`, each rollout has a vector for every requested or extra answer. The vector is zero
-        if the answer is missing, unparsed, rejected, failed, or a repetition within its rollout. `valid_G` is
-        False for a rollout with a sandbox fault.
+        A group has all rollouts (completions) of one prompt. If `after` is a prompt id, only groups completed
+        after the group of this prompt are returned. An answer has zero rewards if it is missing, unparsed,
+        rejected or failed, or repeats an earlier answer. `valid_G` is False for a rollout with a sandbox
+        fault.
         """
         ids, objectives = self._complete_groups(run_id, after)
         pages = (ids[start : start + _GROUPS_PAGE] for start in range(0, len(ids), _GROUPS_PAGE))
@@ -91,7 +91,7 @@ class History(Database):
 
     @reading
     def scores(self, connection: Connection, run_id: str) -> tuple[Scored, ...]:
-        """Return the programs of a run that have raw metrics, in order of first proposal, with metrics."""
+        """Return the programs of a run with their raw metrics, in order of first proposal."""
         rows = connection.execute(
             select(prompts.c.kind, candidates.c.program_id, evaluations.c.status, evaluations.c.metrics)
             .join(prompts, prompts.c.id == candidates.c.prompt_id)
@@ -111,7 +111,7 @@ class History(Database):
     def lineage(self, connection: Connection, run_id: str, program_id: str) -> list[Candidate]:
         """Return the candidates that first proposed a program and its ancestors, nearest first.
 
-        Inspirations do not count as ancestors. A starting program has an empty lineage.
+        Starting programs, and programs that were shown only for inspiration, are left out.
         """
         if connection.scalar(select(programs.c.id).where(programs.c.id == program_id)) is None:
             raise StoreError(f"no program {program_id} is stored; expected the full id of one")
@@ -131,7 +131,6 @@ class History(Database):
     def _pages(
         self, read: Callable[[Connection, ColumnElement[bool]], list[T]], number: Column[Any], run_id: str
     ) -> Iterator[T]:
-        """Return the records of a run, page by page. `read` gets a condition on the column `number`."""
         of_run = number.table.c.run_id == run_id
         last = self.read(lambda connection: connection.scalar(select(func.max(number)).where(of_run)))
 
@@ -158,7 +157,6 @@ class History(Database):
     def _complete_groups(
         self, connection: Connection, run_id: str, after: str | None
     ) -> tuple[list[str], int]:
-        """Return the prompt ids of the groups completed after group `after`, and the number of objectives."""
         _, objectives = read_target(connection, run_id)
         # Joins and starting programs are left out, because they have no rollouts. So are the notes of earlier
         # versions, because they have no answers.
@@ -200,7 +198,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return what one reply adds to a `Group`: the rollout, its rewards, validity and program ids."""
+    """Return the rollout of a reply, the rewards of its answers, whether these are valid, and program ids."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length

@@ -1,4 +1,4 @@
-"""Queries for the live web page. They use indexes and return a limited number of rows."""
+"""Queries for the live web page. Each returns a limited number of rows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 
 class RunHead(NamedTuple):
-    """A run with its status, without data that grows with the run."""
+    """A run with its status, held-out result and cost."""
 
     run: Run
     changed_at: str
@@ -46,9 +46,10 @@ class Browsing(Database):
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
     ) -> list[RunHead]:
-        """Return up to `limit` runs, newest first, with `problem` in the problem id, and with this `status`.
+        """Return up to `limit` runs, newest first, after skipping `offset` runs.
 
-        An empty filter fits every run. `status` may be `memorised`; memorised runs do not count as `solved`.
+        `problem` is a part of the problem id; `status` is the status of the run. An empty text matches every
+        run. A run that is solved only on training rows has the status `memorised` and not `solved`.
         """
         first, other = run_events.alias(), run_events.alias()
         of_run = other.c.run_id == first.c.run_id
@@ -74,7 +75,7 @@ class Browsing(Database):
 
     @reading
     def last_tell(self, connection: Connection, run_id: str) -> int:
-        """Return the position of the last tell of a run, or -1."""
+        """Return the position of the last tell (evaluated reply) of a run, or -1 if there is none."""
         last = connection.scalar(select(func.max(tells.c.position)).where(tells.c.run_id == run_id))
         return -1 if last is None else last
 
@@ -88,9 +89,10 @@ class Browsing(Database):
         parse_status: str | None,
         characters: int,
     ) -> list[dict[str, Any]]:
-        """Return up to `limit` answers of a run in order, without starting programs and shorter variants.
+        """Return up to `limit` answers of a run in order. Programs that cost no budget are left out.
 
-        `position` counts tells from 0. `text` is cut to `characters`; key `characters` has the full length.
+        `position` counts replies from 0. `text` is cut to the length given by the parameter `characters`. The
+        key `characters` has the full length.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
@@ -126,7 +128,7 @@ class Browsing(Database):
 
     @reading
     def open_asks(self, connection: Connection, run_id: str) -> list[dict[str, Any]]:
-        """Return those of the latest `_ASKS_BACK` prompts of a run that still wait for replies."""
+        """Return the latest prompts of a run that still wait for replies."""
         last = connection.scalar(select(func.max(prompts.c.sequence)).where(prompts.c.run_id == run_id))
         told = select(func.count()).where(tells.c.prompt_id == prompts.c.id).correlate(prompts)
         replies, wanted = told.scalar_subquery().label("replies"), prompts.c.rollouts.label("wanted")
@@ -139,7 +141,7 @@ class Browsing(Database):
 
     @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
-        """Return the rewards of at most 1000 evaluations, by id."""
+        """Return the rewards of at most 1000 evaluations, by evaluation id."""
         return vectors_of(connection, evaluation_ids)
 
     @reading
@@ -160,7 +162,7 @@ class Browsing(Database):
     def first_tell(
         self, connection: Connection, run_id: str, program_id: str
     ) -> tuple[Prompt, Tell, int] | None:
-        """Return the prompt and tell that first proposed a program, and the tell's position; else None."""
+        """Return the prompt and tell that first proposed a program, and the position of the tell, or None."""
         place = select(func.min(candidates.c.position)).where(
             candidates.c.program_id == program_id, candidates.c.run_id == run_id
         )

@@ -18,7 +18,7 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """The removed runs, and the number of removed rows by table; for a trial, what would be removed."""
+    """The removed runs, and the number of removed rows by table. A trial only counts and removes nothing."""
 
     runs: list[str]
     kept: dict[str, str]
@@ -27,7 +27,7 @@ class PruneResult(NamedTuple):
 
 
 def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> PruneResult:
-    """Remove runs and the rows that only they use, in one transaction; if `is_trial`, only count the rows."""
+    """Remove runs and all rows that no other run uses. If `is_trial` is true, only count these rows."""
 
     def work(connection: Connection) -> PruneResult:
         status = with_status().subquery()
@@ -49,7 +49,7 @@ def prune(database: Database, run_ids: Collection[str], *, is_trial: bool) -> Pr
 
 
 def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
-    """Return (table, condition) of the rows to delete. Rows come before the rows that they refer to."""
+    """Return the rows to delete, as tables with conditions, in an order that keeps foreign keys valid."""
     prompts, candidates = schema.prompts, schema.candidates
     of_run: dict[str, Any] = {
         "run_id": run_ids,
@@ -63,7 +63,6 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
             found.append((table, table.c[owner].in_(of_run[owner])))
 
     def only_there(column: sa.Column[Any], *others: sa.Select[Any]) -> list[list[str]]:
-        """Return the ids in a column that only the runs to remove have, without ids in `others`, in pages."""
         ids = select(column).where(column.is_not(None))
         there, elsewhere = candidates.c.run_id.in_(run_ids), candidates.c.run_id.not_in(run_ids)
         only = list(connection.scalars(ids.where(there).except_(ids.where(elsewhere), *others)))
@@ -83,7 +82,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Temporarily index foreign keys without an index: the database searches them for each deleted row."""
+    """Index all foreign keys for a while. Otherwise, deleting a row scans the tables that refer to it."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

@@ -1,4 +1,4 @@
-"""Reads the prompts, tells, candidates and evaluations that match a condition, as records."""
+"""Reads the prompts, tells (evaluated replies), candidates and evaluations that match a condition."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -48,7 +48,7 @@ def prompts_where(connection: Connection, where: ColumnElement[bool]) -> list[Pr
 
 
 def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell]:
-    """Return the tells that match `where`, a condition on `tells`, in the order they were applied."""
+    """Return the tells (evaluated replies) that match `where`, a condition on `tells`, in order."""
     told_prompt_id = tells.c.prompt_id.label("told_prompt_id")
     picked = select(tells.c.run_id, tells.c.position, told_prompt_id, rollouts).outerjoin(
         rollouts, rollouts.c.id == tells.c.rollout_id
@@ -63,7 +63,7 @@ def tells_where(connection: Connection, where: ColumnElement[bool]) -> list[Tell
 
 
 def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list[tuple[Row[Any], Candidate]]:
-    """Return (row, candidate) for each candidate of the tells that match `where`, in order."""
+    """Return the row and the record of each candidate of the tells that match `where`, in order."""
     query = (
         select(candidates, _SOURCE)
         .join(tells, _OF_TELL)
@@ -91,7 +91,7 @@ def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list
 
 
 def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evaluation]:
-    """Return the evaluations whose ids the query `ids` selects, by id.
+    """Return the evaluations with the ids that the query `ids` selects, by id.
 
     Raises StoreError if an evaluation does not match its stored digest.
     """
@@ -119,7 +119,7 @@ def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evalua
 
 
 def vectors_of(connection: Connection, ids: Select[Any] | Collection[str]) -> dict[str, Rewards]:
-    """Return the reward vectors of the evaluations `ids`, by id; evaluations without rewards are left out."""
+    """Return the rewards of evaluations with the given ids. Leave out evaluations without rewards."""
     components = select(rewards.c.evaluation_id, rewards.c.value).where(rewards.c.evaluation_id.in_(ids))
     values: dict[str, list[float]] = defaultdict(list)
     for key, value in connection.execute(components.order_by(*rewards.primary_key)):

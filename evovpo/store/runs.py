@@ -36,7 +36,7 @@ class Runs(Database):
 
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
-        """Store a loaded problem and its seeds; return False if this version is stored already."""
+        """Store a problem and its starting programs. Return False if this version is already stored."""
         if _problem(connection, problem.id, problem.version) is not None:
             return False
         append(connection, problems, [row_of(problems, problem, body=problem)])
@@ -128,9 +128,9 @@ class Runs(Database):
 
     @reading
     def newest_run(self, connection: Connection, problem: str = "") -> str | None:
-        """Return the id of the run started last on a problem whose id begins with `problem`, or None.
+        """Return the id of the newest run on a problem whose id begins with `problem`, or None.
 
-        A problem with exactly this id comes first, then one whose id goes on with "-", as of a table.
+        The problem with exactly this id has priority, then problems whose id continues with a hyphen.
         """
         name = runs.c.problem_id
         exact, of_table = (name == problem, 0), (name.startswith(f"{problem}-", autoescape=True), 1)
@@ -159,7 +159,7 @@ class Runs(Database):
 
     @writing
     def add_call(self, connection: Connection, call: Call) -> None:
-        """Store a request to a model server, dated now. Its run and prompt must already be stored."""
+        """Store a request to a model server, with the current time. Run and prompt must be stored already."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         append(connection, calls, [row_of(calls, call, at=now)])
 
@@ -184,7 +184,7 @@ class Runs(Database):
 def append_programs(
     connection: Connection, wanted: Sequence[Program], stored: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Store the new programs in `wanted`; return {id: source} for all. `stored` has the known sources."""
+    """Store the new programs in `wanted`. Return the sources of these and of the `stored` programs, by id."""
     if not wanted:
         return {}
     if stored is None:
@@ -207,7 +207,7 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return a query for all runs with their latest status; `latest` has changed settings, or NULL."""
+    """Return a query for runs with their latest status and, as `latest`, their changed settings or NULL."""
     event = run_events.alias()
     latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()
@@ -218,7 +218,7 @@ def with_status() -> Select[Any]:
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run in a row of `with_status`. Raises StoreError if the run's id is no valid file name."""
+    """Return the run in a row of `with_status`. Raises StoreError if the id is not a valid file name."""
     if not row.id.isprintable() or "/" in row.id or row.id[:1] in ("", "."):
         raise StoreError(f"expected ids of runs without slash and control character, found {row.id!r:.80}")
     changed = {}

@@ -1,7 +1,6 @@
-"""The tables of the store; `docs/store.md` explains the columns.
+"""The tables of the store. `docs/store.md` explains the columns.
 
-Migrations give an older store these tables. If a column and the record field that it stores have different
-names, the `key` of the column is the name of the field.
+If a column has another name than the record field that it stores, its `key` is the name of the field.
 """
 
 from dataclasses import fields

@@ -66,7 +66,7 @@ class RunRow(NamedTuple):
 
 
 class CurvePoint(NamedTuple):
-    """Statistics of a run after one tell (judged reply)."""
+    """Statistics of a run after one tell (evaluated reply)."""
 
     tell: int
     evaluations: int
@@ -82,14 +82,14 @@ def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
 
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
-    """Return (evaluations, best mean reward rounded to `digits`) at every rise of the best mean reward."""
+    """Return (evaluations, best mean reward) at each rise of the best mean reward, rounded to `digits`."""
     bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
     points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
 class CandidateLine(NamedTuple):
-    """What summaries need of a `Candidate`, its prompt and its evaluation."""
+    """The data of a candidate, its prompt and its evaluation that summaries use."""
 
     kind: PromptKind
     way: str
@@ -112,7 +112,7 @@ class CandidateLine(NamedTuple):
 
 
 class TellLine(NamedTuple):
-    """What summaries need of a `Tell`, a judged reply."""
+    """The data of a tell (evaluated reply) that summaries use."""
 
     position: int
     policy_version: int | None
@@ -125,7 +125,7 @@ class TellLine(NamedTuple):
 
 @dataclass
 class RunSummary:
-    """Summary of a run so far; `add` updates it with the next tell."""
+    """The summary of a run so far. Call `add` with each further tell (evaluated reply)."""
 
     proposed: int = 0
     """Candidates that count against the budget: all except starting programs and shorter variants."""
@@ -225,7 +225,7 @@ class Summaries(Runs):
     def vectors(
         self, connection: Connection, run_ids: Collection[str]
     ) -> list[tuple[str, tuple[float, ...]]]:
-        """Return the id and rewards of every judged program of the runs, highest mean reward first."""
+        """Return the id and rewards of every evaluated program of the runs, highest mean reward first."""
         pairs = select(candidates.c.program_id, candidates.c.evaluation_id)
         told = pairs.where(candidates.c.run_id.in_(run_ids)).distinct().subquery()
         rows = connection.execute(
@@ -242,7 +242,6 @@ class Summaries(Runs):
 
     @reading
     def run_summary(self, connection: Connection, run_id: str) -> RunSummary:
-        """Return the summary of a run."""
         require_run(connection, run_id)
         event = connection.execute(with_status().where(runs.c.id == run_id)).one()
         found = RunSummary()
@@ -258,7 +257,7 @@ class Summaries(Runs):
 
     @reading
     def tell_lines(self, connection: Connection, run_id: str, first: int, last: int) -> list[TellLine]:
-        """Return the tells (judged replies) of a run from position `first` through `last`."""
+        """Return the tells (evaluated replies) of a run from position `first` to `last`, both included."""
         return _tell_lines(connection, run_id, first, last)
 
 
@@ -268,7 +267,7 @@ def _solved_heldout(run: RunRow | RunSummary) -> bool | None:
 
 
 def heldout_of(row: Row[Any]) -> tuple[int, int] | None:
-    """Return `RunRow.heldout` from a row with the latest status of a run."""
+    """Return the held-out result (passed, total) in a row with the latest status of a run, or None."""
     return None if row.heldout_total is None else (row.heldout_passed, row.heldout_total)
 
 

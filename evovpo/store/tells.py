@@ -1,4 +1,4 @@
-"""Methods that store prompts and judged replies (tells), with one SQL statement for each table."""
+"""Methods that store prompts and evaluated replies (tells)."""
 
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -45,7 +45,7 @@ _KNOWN = (
 
 
 class Tells(Database):
-    """The methods of a store that write prompts and the judged replies to them (tells)."""
+    """The methods of a store that write prompts and evaluated replies (tells)."""
 
     def __init__(self, url: URL) -> None:
         super().__init__(url)
@@ -53,7 +53,7 @@ class Tells(Database):
 
     @writing
     def add_prompt(self, connection: Connection, prompt: Prompt) -> bool:
-        """Store a prompt before it is sent. Return False if it is already stored."""
+        """Store a prompt, before it is sent to a model. Return False if the prompt is already stored."""
         self._target(connection, prompt.run_id)
         if connection.scalar(_ASKED, {"id": prompt.id}) is not None:
             if prompts_where(connection, prompts.c.id == prompt.id) != [prompt]:
@@ -68,16 +68,16 @@ class Tells(Database):
         return True
 
     def add_tell(self, run_id: str, tell: Tell, order: int) -> bool:
-        """Store one judged reply as `add_tells` does. Return False if the reply is already stored."""
+        """Store one evaluated reply as `add_tells` does. Return False if the reply is already stored."""
         return self.add_tells(run_id, [tell], order)[0]
 
     @writing
     def add_tells(self, connection: Connection, run_id: str, told: Sequence[Tell], order: int) -> list[bool]:
-        """Store consecutive judged replies in one transaction. Return for each reply whether it is new.
+        """Store consecutive evaluated replies in one transaction. Return for each reply whether it is new.
 
-        `order` is the position of the first new reply in the run, from 0. Replies stored before are skipped.
-        All runs share the first evaluation of a program on a problem version. Raises StoreError for a
-        prompt of another run, a wrong `order`, or an evaluation that does not fit its candidate and run.
+        `order` is the position of the first new reply in the run, counted from 0. Replies that are already
+        stored are skipped. Raises StoreError for a prompt of another run, a wrong `order`, or an evaluation
+        that does not fit its candidate and run.
         """
         problem_version, objective_names = self._target(connection, run_id)
         replies = [(tell.prompt_id, 0 if tell.rollout is None else tell.rollout.index) for tell in told]
@@ -157,7 +157,6 @@ def read_target(connection: Connection, run_id: str) -> tuple[str, list[str]]:
 def _before(
     connection: Connection, run_id: str, replies: Sequence[tuple[str, int]]
 ) -> tuple[int, set[tuple[str, int]]]:
-    """Return the position of the next tell of a run, and all stored replies to the prompts in `replies`."""
     ids = dict.fromkeys(prompt_id for prompt_id, _ in replies)
     asked = connection.execute(_TOLD, {"ids": list(ids), "run_id": run_id}).all()
     owners = {row.id: row.run_id for row in asked}
@@ -181,10 +180,10 @@ def _append_evaluations(
     names: Sequence[str],
     stored: Mapping[str, str],
 ) -> dict[str, str]:
-    """Store new evaluations; return the evaluation id of each judged candidate, by candidate id.
+    """Store new evaluations. Return the id of each candidate's evaluation, by candidate id.
 
-    `stored` maps a program id to the digest of the evaluation that all runs share. A sandbox fault or a
-    different evaluation is stored for one candidate only, because replay must see what the search saw.
+    `stored` has the digest of each program's shared evaluation. An evaluation that differs from this one, or
+    failed in the sandbox, is stored for its candidate only, because a replay must see what the search saw.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

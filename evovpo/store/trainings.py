@@ -71,7 +71,7 @@ class Trainings(Database):
     def serve(
         self, connection: Connection, number: int, reason: str = "", *, is_roll_back: bool = False
     ) -> bool:
-        """Let searches use a stored policy version from now on. Return False if they already use it."""
+        """Let searches use a stored policy version from now on. Return False if it is already in use."""
         served = self._served(connection)
         if served is not None and served.number == number:
             return False
@@ -89,7 +89,7 @@ class Trainings(Database):
 
     @writing
     def add_training(self, connection: Connection, training: Training) -> bool:
-        """Store a training at its start; return False if it is stored already."""
+        """Store a training that starts now. Return False if the training is already stored."""
         if not len(training.runs) == len(training.after) == len(training.through):
             raise StoreError(
                 f"training {training.id} has {len(training.runs)} runs, {len(training.after)} beginnings and "
@@ -127,7 +127,7 @@ class Trainings(Database):
 
     @writing
     def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:
-        """Store the metrics of one training step; return False if this step is stored already."""
+        """Store the metrics of one training step. Return False if this step is already stored."""
         if connection.scalar(select(trainings.c.id).where(trainings.c.id == step.training_id)) is None:
             raise StoreError(f"{self.name} holds no training {step.training_id}; add it before its steps")
         for name, value in dataclasses.asdict(step).items():

@@ -1,7 +1,7 @@
-"""The trainer's commands, mounted into `evovpo` by an entry point.
+"""The trainer's commands, which an entry point adds to the command `evovpo`.
 
-Nothing heavy is imported here, so that `evovpo --help` stays instant. The commands need
-`pip install 'evovpo[train]'` and say so if it is missing.
+This package imports nothing heavy, so that `evovpo --help` stays fast. The other dependencies are installed
+by `pip install 'evovpo[train]'`.
 """
 
 import typer

@@ -49,14 +49,14 @@ TrainConfigFile = Annotated[
 
 
 def check_installed() -> None:
-    """Raise a `ConfigError` that names the install command if a package of the trainer is missing."""
+    """Raise `ConfigError` with the install command if a package of the trainer is missing."""
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"training needs {', '.join(missing)}; run: pip install 'evovpo[train]'")
 
 
 def targets_of(servers: list[str] | None) -> list[VLLMServer]:
-    """Return the servers given with `--server`. Raises `ConfigError` for a text that is not MODEL@URL."""
+    """Return the servers given with `--server`. Raises `ConfigError` if a text is not MODEL@URL."""
     from evovpo.proposers.policy_server import VLLMServer
 
     found: list[VLLMServer] = []

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def quiet() -> Iterator[None]:
     """Silence the terminal output of libraries, which would break progress bars and JSON output.
 
-    Also switches off TRL's usage reports, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
+    TRL's usage reports are also switched off, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
@@ -39,24 +39,24 @@ class TrainingBar(WorkBar):
     """Progress bar of a training, then of the comparison of the new policy version with its parent."""
 
     def stepped(self, step: TrainingStep) -> None:
-        """Advance the bar by one training step, and show the step's set score, KL and entropy."""
+        """Advance the bar by one training step, and show statistics of the step."""
         figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
         self._bars.update(self._work, advance=1, figures=figures)
 
     def guarded(self, done: int, total: int) -> None:
-        """Show how much of the comparison of a version with its parent is done."""
+        """Show the progress of the comparison of a new version with its parent."""
         self.show("comparing with the parent", done, total)
 
 
 class LoopBar(TrainingBar):
-    """Progress bar of a loop's searches and trainings; prints a line when one of them ends."""
+    """Progress bar of `evovpo loop`. When a search or training ends, a line is printed."""
 
     def __init__(self, plan: Loop, rounds: int) -> None:
         super().__init__()
         self._plan, self._rounds, self._name, self._begun = plan, rounds, "", 0
 
     def watch(self) -> LoopWatch:
-        """Return the callbacks through which a loop shows its progress in this bar."""
+        """Return the callbacks that show the progress of a loop in this bar."""
         from trainer.loop.turns import LoopWatch
 
         return LoopWatch(

@@ -190,7 +190,7 @@ def _train(asked: TrainingRequest, *, as_json: bool) -> None:
 
 
 def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any]:
-    """Return `KEY=VALUE` texts as a dictionary; JSON values are decoded. A missing `=` is a `ConfigError`."""
+    """Return `KEY=VALUE` texts as a dictionary of JSON values. Raises `ConfigError` if a text has no `=`."""
     found: dict[str, Any] = {}
     for text in changes or ():
         key, equals, value = text.partition("=")
@@ -204,7 +204,7 @@ def settings_of(changes: list[str] | None, name: str = "--set") -> dict[str, Any
 
 
 def numbers(name: str, text: str) -> tuple[int, ...]:
-    """Return the whole numbers (1 or more) in a text like 1,3,6, sorted. Raises `ConfigError` if invalid."""
+    """Return the whole numbers in a text such as `1,3,6`, sorted. Raises `ConfigError` if one is below 1."""
     try:
         found = sorted({int(part) for part in text.split(",")})
     except ValueError:

@@ -1,4 +1,4 @@
-"""Domains to train on without a search: tasks, prompts, rewards."""
+"""Domains for training without a search. A domain has tasks, prompts and rewards."""
 
 from trainer.domains.catalogue import open_domain
 from trainer.domains.domain import Domain

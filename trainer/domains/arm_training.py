@@ -1,6 +1,7 @@
-"""On-policy training of a study's start model with the objective of one arm, and measurement of models.
+"""Trains a study's start model on-policy with the objective of one arm, and measures models.
 
-Everything runs in this process. The arm, the domain, the budget and the seed determine the result.
+An arm is one of the trainings that a study compares. The arm, the domain, the budget and the seed determine
+the result.
 """
 
 import copy
@@ -31,7 +32,7 @@ _PROMPTS_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class TrainingArm:
-    """The training settings of one arm of a study."""
+    """The settings of one arm of a study, which is one of the trainings that the study compares."""
 
     objective: str
     answers: int
@@ -48,7 +49,7 @@ class TrainingArm:
 
 
 class TrainingBudget(Part):
-    """The training budget of every arm of a study."""
+    """The training budget. It is the same for all arms (compared trainings) of a study."""
 
     tokens: Positive = 120_000
     """Completion tokens to sample. The step that reaches this number is the last step."""
@@ -81,7 +82,7 @@ def measure(
     seed: int,
     temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Sample at least `per_task` answers to each task, `answers` in a completion; return their statistics.
+    """Return statistics of at least `per_task` sampled answers to each task, `answers` per completion.
 
     Raises `SandboxError` if no completion of a task can be judged.
     """
@@ -102,7 +103,7 @@ def measure(
 
 
 def load_start_model(domain: TaskFamily) -> Any:
-    """Return the start model, ready to be trained on a CPU."""
+    """Return the domain's start model, loaded for training on a CPU."""
     return AutoModelForCausalLM.from_pretrained(
         domain.model_folder, attn_implementation="eager", trust_remote_code=False
     )
@@ -115,10 +116,10 @@ def train(
     seed: int,
     on_step: Callable[[dict[str, float]], None] = lambda figures: None,
 ) -> tuple[Any, list[dict[str, float]]]:
-    """Train the start model of `domain`; return the trained model and the statistics of each step.
+    """Train the start model of `domain`. Return the trained model and the statistics of each step.
 
-    Raises `DivergedError` if the training diverges. Raises `ConfigError` before sampling if
-    `arm.parent_share` is above 0 and the domain's prompts cannot show an earlier answer (a parent).
+    Raises `DivergedError` if the training diverges. Raises `ConfigError` if `arm.parent_share` is above 0 and
+    the domain's prompts cannot show an earlier answer (a parent).
     """
     if arm.parent_share > 0 and not domain.shows_parents:
         raise ConfigError(
@@ -155,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt. `faults` is the number left out because the sandbox failed."""
+    """The judged completions of one prompt. `faults` more were left out because the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -167,7 +168,7 @@ class _Group(NamedTuple):
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
-        """Reward vectors of all answers; zeros if an answer repeats an earlier one of its completion."""
+        """The rewards of all answers, of shape (G, M, D). A repeated answer of a completion has zeros."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
@@ -177,11 +178,11 @@ class _Group(NamedTuple):
 def _sample_step(
     arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    """Return the judged completions of each of a step's P prompts.
+    """Return the judged completions of each of the P prompts of a training step.
 
-    Let n be the number of prompts that should show a parent. The first P - n tasks get a prompt without a
-    parent. The first n of these tasks with a usable parent (`_choose_parent`) get a second prompt with the
-    parent. If only j < n tasks have a usable parent, n - j of the last n tasks get a prompt without a parent.
+    Let n be the number of prompts that should show a parent (an earlier answer). The first P - n tasks get a
+    prompt without a parent. From their answers, parents are chosen for n second prompts for these tasks. If
+    there are fewer than n parents, further tasks get prompts without a parent.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -199,9 +200,9 @@ def _sample_step(
 
 
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
-    """Return the key of one readable answer to a prompt, chosen by lexicase selection (Spector 2012).
+    """Return the key of a readable answer to a prompt, chosen by lexicase selection (Spector 2012), or None.
 
-    Return None if no answer is readable, or if an answer is right: a search would end with a right answer.
+    The result is None if no answer is readable, or if any answer is right, because a search would stop there.
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):

@@ -32,13 +32,13 @@ def open_domain(
     tasks: int | None = None,
     dates: str = "",
 ) -> Domain:
-    """Open a domain by name, with prompts that ask for `answers` answers.
+    """Open the domain `name`, with prompts that ask for `answers` answers.
 
-    `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file (`trainer/domains/text/yours.py`).
-    `data` is one file or several, separated by commas; each row is a prompt. `split` selects rows by
-    position: of every ten, 8 for train, 1 for validation and 1 for test. `dates` (FROM..TO) selects rows by
-    date; 2024-08 means the whole month. `tasks` is the maximum number of rows (see `some_of`). A generated
-    domain makes `tasks` tasks (default: 200) of `split` (default: train).
+    `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file as described in
+    `trainer/domains/text/yours.py`. `data` is one file or several, separated by commas, with a prompt in each
+    row. Of every ten rows, `split` selects 8 for train, 1 for validation or 1 for test. `dates` (FROM..TO)
+    selects rows by date; 2024-08 means the whole month. `tasks` is the maximum number of rows. A generated
+    domain has no file and makes `tasks` tasks (default: 200) of `split` (default: train).
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """
@@ -74,7 +74,7 @@ def open_domain(
 
 
 def longest(name: str, answers: int) -> int:
-    """Return the maximum completion tokens of a file domain or of `maze-words`; 1,024 for other domains."""
+    """Return the maximum number of tokens of a completion in a domain."""
     if name not in (*FILE_DOMAINS, "maze-words"):
         return 1024
     module = "maze.words" if name == "maze-words" else f"text.{name}"

@@ -1,7 +1,7 @@
 """Domains: prompts to train on, and functions that judge the answers in completions.
 
-Some domains read a file (`trainer/domains/text/`), the other domains generate their tasks. A domain is opened
-by name in `trainer/domains/catalogue.py`.
+Some domains read a file, and the other domains generate their tasks. `trainer/domains/catalogue.py` opens a
+domain by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ Chains: TypeAlias = list[list[JudgedAnswer]]
 
 @dataclass(frozen=True)
 class Domain:
-    """Prompts, and the functions that judge answers to them. Leaving a `with` block closes the judge."""
+    """Prompts, and functions that judge answers to these prompts. A `with` block closes the domain."""
 
     name: str
     components: tuple[str, ...]
@@ -54,14 +54,13 @@ class Domain:
     def judge(self, completions: Sequence[Any], rows: Sequence[Row]) -> Chains:
         """Return the judged answers of each completion. A completion is a text or a list of chat messages.
 
-        A repeated answer keeps its rewards (`without_repeats` sets them to zero). If something outside the
-        completion failed, such as the sandbox or a judge, the answers have no rewards.
+        A repeated answer keeps its rewards. If the sandbox or a judge failed, the answers have no rewards.
         """
         texts = [one if isinstance(one, str) else str(one[-1]["content"]) for one in completions]
         return self.judge_texts(texts, rows)
 
     def check_tokens(self, tokenizer: Any) -> None:
-        """Raise `ConfigError` if the domain judges token ids and `tokenizer` is not the start model's."""
+        """Raise `ConfigError` if the domain needs the start model's token ids and `tokenizer` has others."""
         text = self.prompts[0]["prompt"] if self.prompts else ""
         if self.start_model is None or self.judge_ids is None or not text:
             return
@@ -74,9 +73,9 @@ class Domain:
             )
 
     def reward_vectors(self, completions: Sequence[Any], rows: Sequence[Row]) -> list[Floats | None]:
-        """Return for each completion its rewards `[m, D]`, or None if the sandbox or a judge failed.
+        """Return the rewards of each completion, of shape (m, D), or None if the sandbox or a judge failed.
 
-        An unreadable, missing or repeated answer has zeros.
+        Each of the m answers has D rewards. Unreadable, missing and repeated answers have zeros.
         """
         return [_rewards(chain) for chain in self.judge(completions, rows)]
 
@@ -87,7 +86,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Return the rewards `[m, D]` of each completion. This is a reward function for `VPOTrainer`."""
+        """Return the rewards of each completion, of shape (m, D). `VPOTrainer` uses this reward function."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}
@@ -98,7 +97,7 @@ class Domain:
     def score_rows(
         self, completions: Sequence[Any], completion_ids: Sequence[Sequence[int]], rows: Sequence[Row]
     ) -> list[Any]:
-        """Return the rewards `[m, D]` of each completion, as `score` does; `rows` has the row of each."""
+        """Return the same as `score`, given the row (element of `prompts`) of each completion."""
         if self.judge_ids is None:
             return list(self.reward_vectors(completions, rows))
         return [_rewards(self.judge_ids(ids, row)) for ids, row in zip(completion_ids, rows, strict=True)]
@@ -115,17 +114,17 @@ class TaskFamily(Protocol):
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the reward components; answers to some tasks may have only the first few."""
+        """Names of the reward components. Answers to some tasks have only the first few components."""
 
     @property
     def shows_parents(self) -> bool:
         """True if a prompt can show an earlier answer to improve (a parent)."""
 
     def max_tokens(self, answers: int) -> int:
-        """Return the maximum tokens to sample for a completion of `answers` answers."""
+        """Return the maximum number of tokens to sample for a completion with `answers` answers."""
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` random tasks of a split; each split and `seed` has tasks of its own."""
+        """Return the first `count` tasks of a random sequence, which `split` and `seed` determine."""
 
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
         """Return the token ids of the prompt that asks for `answers` answers.
@@ -141,7 +140,7 @@ class TaskFamily(Protocol):
 
 
 def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` random rows in the given order, balanced over the column `stratum`."""
+    """Return up to `count` random rows in their original order, balanced over the column `stratum`."""
     order = np.random.default_rng(0).permutation(len(rows)).tolist()
     strata: dict[Any, list[int]] = {}
     for place in order:
@@ -151,7 +150,6 @@ def some_of(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Return the tokenizer in a model folder."""
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)

@@ -1,7 +1,8 @@
 """Goal-conditioned training, a baseline of the VPO paper (arXiv 2605.22817).
 
-Each prompt shows a weight for each reward component, and the reward of an answer is the weighted sum. For
-training, the weights are drawn from Dirichlet(1, …, 1); for measuring, they are the domain's own (`scalar`).
+Each prompt shows a weight for each reward component. The reward of an answer is the weighted sum. In
+training, the weights are drawn from Dirichlet(1, …, 1). In measurements, the domain's own weights
+(`Domain.scalar`) are used.
 """
 
 from collections.abc import Sequence
@@ -17,9 +18,10 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 
 
 def with_goals(domain: Domain, seed: int | None) -> Domain:
-    """Return the domain with component weights in each prompt: random, or its `scalar` if `seed` is None.
+    """Return the domain with random component weights in each prompt.
 
-    Raises `ConfigError` if the domain judges token ids or its rows have different numbers of components.
+    If `seed` is None, the weights are the domain's own (`scalar`) instead. Raises `ConfigError` if the domain
+    judges token ids, or if its rows have different numbers of components.
     """
     if domain.judge_ids is not None or any("size" in row for row in domain.prompts):
         raise ConfigError(
@@ -37,7 +39,7 @@ def with_goals(domain: Domain, seed: int | None) -> Domain:
 
 
 def by_goal(rewards: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
-    """Return for each completion the weighted rewards `[m, 1]` of its answers; None stays None."""
+    """Return an array of weighted rewards, of shape (m, 1), for each completion. None stays None."""
     return [
         None if found is None else np.asarray(found) @ np.array(row["goal"])[:, None]
         for found, row in zip(rewards, rows, strict=True)

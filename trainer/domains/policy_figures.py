@@ -1,4 +1,4 @@
-"""Measures policies on a domain: statistics by k with intervals over the prompts, and paired differences."""
+"""Measures policies (models) on a domain, with 95 % intervals over the prompts and paired differences."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,16 +40,16 @@ class PolicyFigures:
     """The first entries of each prompt's JSON row, such as its id."""
 
     def values(self, figure: str, k: int = 0) -> Array:
-        """Return the values `[1, T]` of the statistic `figure` (at `k`), one for each prompt."""
+        """Return the statistic `figure` for k answers to each of T prompts, as an array of shape (1, T)."""
         found = (getattr(one, figure) for one in self.measures)
         return np.array([[one if figure in OF_ALL else one([k])[0] for one in found]], dtype=np.float64)
 
     def by_k(self, figure: str) -> dict[int, Interval]:
-        """Return for each k the mean of a statistic over the prompts, with its 95 % interval."""
+        """Return the mean of a statistic over the prompts with its 95 % interval, for each k in `ks`."""
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
     def as_json(self) -> dict[str, Any]:
-        """Return all statistics as JSON, with `mean`, `low` and `high`; each k is a string key."""
+        """Return all statistics as JSON, with `mean`, `low` and `high`. The number k becomes a text key."""
         return {
             "model": self.name,
             **self.ask.settings,
@@ -76,12 +76,12 @@ class PolicyFigures:
 
 
 def by_prompt(rows: Sequence[Mapping[str, Any]], figure: str, k: str) -> Array:
-    """Return the values `[1, T]` of one statistic, one for each row of `PolicyFigures.rows`."""
+    """Return a statistic of each of the T rows of `PolicyFigures.rows`, as an array of shape (1, T)."""
     return np.array([[row[figure][k] for row in rows]], dtype=np.float64)
 
 
 def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
-    """Return for each k the mean of a statistic over the rows."""
+    """Return the mean of the statistic `figure` over the rows, for each k."""
     return {k: float(by_prompt(rows, figure, k).mean()) for k in rows[0][figure]}
 
 
@@ -93,7 +93,7 @@ def ends(interval: Interval) -> dict[str, float]:
 def figures(
     name: str, found: Sequence[Sequence[JudgedCompletion]], ks: Sequence[int], ask: Ask, domain: Domain
 ) -> PolicyFigures:
-    """Return the statistics of a policy's judged completions. Raises the `SandboxError` of `measure`."""
+    """Return statistics of completions. Raises `SandboxError` if no completion of a prompt has rewards."""
     measures = tuple(
         replace(measure([one.answers for one in completions]), scalar=domain.scalar) for completions in found
     )
@@ -119,10 +119,11 @@ def measure_policies(
     base_url: str | None,
     watch: Callable[[str, int], None],
 ) -> list[PolicyFigures]:
-    """Return the statistics of each model at each temperature. Empty `models` means the start model.
+    """Return the statistics of each model at each temperature. If `models` is empty, use the start model.
 
-    With `base_url`, the models run on a server. `ask` has all other sampling settings. Raises `ConfigError`
-    if neither `models` nor a start model exists, and the errors of `load_policy` and `complete_at`.
+    If `base_url` is given, the models run on a server. `ask` has all other sampling settings. Raises
+    `ConfigError` if `models` is empty and there is no start model. Raises `PolicyError` or `ServerError` if a
+    model fails.
     """
     if not models and domain.start_model is None:
         raise ConfigError(f"the domain {domain.name} has no start model of its own; give --model")

@@ -19,10 +19,9 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    The preview's `memory_bytes` adds the activations of one batch on one device to `memory_bytes()`. Each
-    completion token has two rows of logits. Each token (prompts too) has one hidden vector per layer, or 16
-    without gradient checkpointing. Measured on a CPU, the estimate was 12 % too low for 9 million parameters
-    and 9 % too high for 50 million. Raises the errors of `trainer.domains.training.train`.
+    `memory_bytes` is an estimate for the model and the activations of one batch on one device. On a CPU, the
+    estimate was 12 % too low for 9 million parameters and 9 % too high for 50 million. Raises the errors of
+    `trainer.domains.training.train`.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)
@@ -66,7 +65,7 @@ def preview(asked: TrainingRequest) -> dict[str, Any]:
 def memory_bytes(parameters: float, *, lora: bool, has_reference: bool) -> int:
     """Return the bytes of a model's weights, gradients, Adam moments and KL reference, all in float32.
 
-    With LoRA, only the base model's weights are counted; they also serve as the KL reference.
+    With LoRA, only the base model's weights are counted. These weights are also the KL reference.
     """
     return round(4 * parameters * (1 if lora else 4 + has_reference))
 

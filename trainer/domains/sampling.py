@@ -1,4 +1,4 @@
-"""Samples and judges a policy's answers to a domain's prompts, in this process or through a server."""
+"""Samples and judges a policy's answers to a domain's prompts, in this process or on a server."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 192
 
 @dataclass(frozen=True)
 class Ask:
-    """Sampling settings for a model. Only end tokens are read from the model's generation_config.json."""
+    """Sampling settings for a model. The model's generation_config.json only provides the end tokens."""
 
     completions: int
     temperature: float = 1.0
@@ -57,7 +57,7 @@ class JudgedCompletion(NamedTuple):
 def model_folder(name: str) -> Path:
     """Return the folder of the model `name`, which is a folder or a name on the Hugging Face hub.
 
-    A model on the hub is downloaded. Raises `PolicyError` if `name` is neither.
+    A model on the hub is downloaded. Raises `PolicyError` if there is no such model.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -74,9 +74,9 @@ def model_folder(name: str) -> Path:
 
 
 def load_policy(name: str) -> LoadedModel:
-    """Load a model by folder or hub name: in bfloat16 on an accelerator, or in float32 on the CPU.
+    """Return a model by folder or hub name: in bfloat16 on an accelerator, or in float32 on the CPU.
 
-    Raises the `PolicyError` of `model_folder` and `evovpo.proposers.local.load_model`.
+    Raises `PolicyError` if the model cannot be found or loaded.
     """
     found = load_model(PolicyVersion(0, None, str(model_folder(name))))
     if torch.accelerator.is_available():
@@ -98,10 +98,10 @@ def complete(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Sample `ask.completions` completions to each row's prompt in this process, and return them judged.
+    """Return `ask.completions` judged completions of each row's prompt, sampled in this process.
 
-    `ask.seed` determines the completions; the caller's random state is unchanged. Raises `PolicyError` if a
-    prompt has no tokens, or fills the model's whole context.
+    `ask.seed` determines the completions. The caller's random state does not change. Raises `PolicyError` if
+    a prompt has no tokens, or fills the model's whole context.
     """
     domain.check_tokens(policy.tokenizer)
     found: list[list[JudgedCompletion]] = []
@@ -199,7 +199,7 @@ def complete_at(
     ask: Ask,
     on_rows: Callable[[int], None] = lambda done: None,
 ) -> list[list[JudgedCompletion]]:
-    """Return judged completions, sampled at an OpenAI-compatible server. Raises `ServerError`."""
+    """Return judged completions from an OpenAI-compatible server. Raises `ServerError` if sampling fails."""
     from evovpo.proposers.openai import OpenAIProposer
 
     endpoint: Any = "completions" if isinstance(rows[0]["prompt"], str) else "chat"

@@ -1,4 +1,4 @@
-"""Searches of many tasks of a domain at once, in this process: settings, the search loop and result rows."""
+"""Runs the searches of many tasks of a domain at once, in this process."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -40,7 +40,7 @@ class OpenSearch(Protocol):
         """Return the next prompt of the search, or None once the search has ended."""
 
     def request(self, prompt: Prompt) -> SampleRequest:
-        """Return the model's sampling request for a prompt."""
+        """Return the request that samples a prompt's completions from the model."""
 
     def tell(self, prompt: Prompt, completions: Sequence[Completion]) -> None:
         """Judge a prompt's completions and pass the results to the search."""

@@ -1,7 +1,7 @@
-"""On-policy training on a domain with `VPOTrainer`: from a start model to a folder that servers can load.
+"""Trains a model on a domain with `VPOTrainer`, and writes a folder that servers can load.
 
 The folder holds the trained model, `training.json` with the request and the result, and the last checkpoints.
-A repeated call continues from the last checkpoint.
+A training that is started again continues from the last checkpoint.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ class TrainingRequest:
         return with_goals(domain, None if for_test else self.seed)
 
     def start(self, domain: Domain) -> Path:
-        """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if none is usable."""
+        """Return the folder of the start model. Raises `ConfigError` or `PolicyError` if it is unusable."""
         if self.model is None and domain.start_model is None:
             raise ConfigError(
                 f"the domain {domain.name} has no start model of its own; give one with --model"
@@ -107,7 +107,7 @@ class TrainingRequest:
         return folder
 
     def ask(self, args: Any) -> Ask:
-        """Return the sampling settings for measuring: those of the training, overridden by `sampling`."""
+        """Return the sampling settings for measuring: the training's settings, changed by `sampling`."""
         more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
         ask = Ask(
             -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
@@ -204,7 +204,7 @@ def checked_sampling(given: Mapping[str, float]) -> dict[str, Any]:
 
 
 class TrainingResult(NamedTuple):
-    """The result of a training; its fields are the keys of the command's JSON."""
+    """The result of a training; its fields are the keys of the JSON that `evovpo train` prints."""
 
     steps: int
     before: dict[str, float] | None
@@ -240,12 +240,12 @@ class _Callback(TrainerCallback):
 
 
 def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> TrainingResult:
-    """Train a model, measure it before and after on held-out prompts, and write the output folder.
+    """Train a model, measure it on held-out prompts before and after, and write the output folder.
 
     Every process of `accelerate launch` calls this function and gets the same result. A finished training is
-    not repeated; an interrupted training continues. Raises `ConfigError` if the request is invalid or the
-    folder belongs to another training, `PolicyError` if the model is unreadable, `TrainingError` if training
-    diverges.
+    not repeated, and an interrupted training continues. Raises `ConfigError` if the request is invalid or the
+    folder belongs to another training, `PolicyError` if the model is unreadable, and `TrainingError` if the
+    training diverges.
     """
     output, record = Path(asked.output), {"asked": asked.as_json()}
     stored = _stored(output, record["asked"])
@@ -303,7 +303,7 @@ def train(asked: TrainingRequest, watch: Watch = lambda *said: None) -> Training
 def make_trainer(
     asked: TrainingRequest, domain: Domain, watch: Watch = lambda *said: None
 ) -> tuple[VPOTrainer, _Callback]:
-    """Return the trainer, ready to run, and its callback. Raises `ConfigError` and `PolicyError`."""
+    """Return the trainer and its callback. Raises `ConfigError` or `PolicyError` for an invalid request."""
     config, folder = asked.config(domain), asked.start(domain)
     tokenizer = load_tokenizer(folder)
     domain.check_tokens(tokenizer)
@@ -341,7 +341,6 @@ def make_trainer(
 
 
 def _stored(output: Path, asked_for: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the stored record of a training. Raises `ConfigError` if it belongs to another training."""
     file = output / TRAINING_FILE
     if not file.exists():
         if output.exists() and any(output.iterdir()):

@@ -1,1 +1,1 @@
-"""Studies and recipes: files that define models (arms) to train, to use in searches and to compare."""
+"""Studies and recipes: files that define models to train and compare. Each model is called an arm."""

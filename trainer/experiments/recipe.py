@@ -1,8 +1,7 @@
 """A recipe: a file with one domain, one model and several objectives, each trained with several seeds.
 
-`evovpo train --config FILE --arm NAME` runs one training of a recipe (`trainer.domains.training`). `evovpo
-study FILE` runs all missing trainings and shows a table. `trainer/recipes/paper/` has the VPO paper's
-recipes.
+`evovpo train --config FILE --arm NAME` runs one training of a recipe. `evovpo study FILE` runs all missing
+trainings and shows a table. The recipes of the VPO paper are in `trainer/recipes/paper/`.
 """
 
 import dataclasses
@@ -45,7 +44,7 @@ class RecipeArm(Part):
 
 
 class Machine(Part):
-    """Expected hardware, for `--dry-run`. Rates are completion tokens per second, over all GPUs."""
+    """Hardware for the estimates of `--dry-run`. Rates are completion tokens per second over all GPUs."""
 
     gpus: Positive = 1
     parameters: float = 0.0
@@ -114,8 +113,8 @@ def read_recipe(
 ) -> Recipe:
     """Return the recipe in a file, changed by `changes`, with the arms named in `only` (default: all).
 
-    `changes` has new values by key; a key in a table is written as in `settings.beta`. If `only` leaves out
-    the reference arm, `reference` becomes empty. Raises `ConfigError` listing all errors.
+    `changes` maps keys to new values; the key `settings.beta` means `beta` in the table `settings`. If `only`
+    leaves out the reference arm, `reference` becomes empty. Raises a `ConfigError` that lists all errors.
     """
     data = json.loads(path.read_text(encoding="utf-8")) if path.suffix == ".json" else read_toml(path)
     for key, value in (changes or {}).items():
@@ -195,8 +194,9 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
     """Return a JSON row for each statistic, k and arm, over the arm's finished trainings.
 
-    A row has the arm's differences from the reference arm, and from the start model with equally many answers
-    per completion. Differences are paired and have `mean`, `low`, `high`, `p` and `clear`.
+    A row has the arm's paired differences from the reference arm and from the start model, which gives the
+    same number of answers per completion. A difference has `mean`, `low`, `high`, `p` and `clear`, which is
+    true if the difference is statistically significant.
     """
     import numpy as np
 
@@ -253,10 +253,10 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 
 def cost_of(recipe: Recipe) -> list[dict[str, Any]]:
-    """Return upper bounds for each arm: tokens and GPU hours of all seeds, and memory of one training.
+    """Return each arm's estimated tokens and GPU hours for all seeds, and memory per GPU for one training.
 
-    The tokens are those that training and measuring sample if every completion has maximum length. The memory
-    is `memory_bytes` divided by the number of GPUs, without activations.
+    Tokens and hours are upper bounds that assume completions of maximum length. The memory excludes
+    activations.
     """
     from trainer.domains.catalogue import longest
     from trainer.domains.preview import memory_bytes

@@ -41,7 +41,7 @@ _Temperatures = Annotated[
 
 
 class StudyArm(Part):
-    """An arm of a study: a model, which the study trains or takes as it is, and how the study uses it."""
+    """An arm of a study: a model to train or to take as it is, and how the study uses the model."""
 
     name: str
     model: str = ""
@@ -97,7 +97,7 @@ class StudyStrategy(Part):
         return isinstance(search, Mapping) and search.get("strategy") == "iid"
 
     def settings_for(self, arm: StudyArm) -> dict[str, object]:
-        """Return the settings of runs with an arm's model; all arms get equally many answers per prompt."""
+        """Return the settings of an arm's runs. All arms get the same number of answers per prompt."""
         # Independent samples are not joined and continue after the first solution: best@k needs them all.
         search = self.settings.get("search", {})
         assert isinstance(search, Mapping)
@@ -160,24 +160,22 @@ class Study(Part):
     arms: tuple[StudyArm, ...] = ()
 
     def arm(self, name: str) -> StudyArm:
-        """Return an arm by name."""
         return next(arm for arm in self.arms if arm.name == name)
 
     def strategy(self, name: str) -> StudyStrategy:
-        """Return a strategy by name."""
         return next(strategy for strategy in self.strategies if strategy.name == name)
 
     def strategies_of(self, arm: StudyArm) -> tuple[str, ...]:
-        """Return the names of an arm's strategies in its rows; only `TEST` if the study has test tasks."""
+        """Return the strategy names in an arm's rows: only `TEST` if the study has test tasks."""
         return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:
-        """Return those seeds of an arm that have rows with `strategy`."""
+        """Return the seeds of an arm for which the study has rows with `strategy`."""
         most = 0 if strategy == TEST else self.strategy(strategy).seeds
         return range(min(arm.seeds, most or arm.seeds))
 
     def resolved(self) -> dict[str, Json]:
-        """Return the settings that rows depend on, by part: training, tuning, test, a strategy or an arm."""
+        """Return the settings that the study's rows depend on, grouped by part of the study file."""
         found: dict[str, Json] = {
             "training": {
                 "domain": self.domain,
@@ -205,7 +203,7 @@ class Study(Part):
 
 
 def recipe(arm: TrainingArm) -> str:
-    """Return an arm's training settings as one word, without learning rate, KL and default values."""
+    """Return a short name for an arm's training settings without learning rate and KL coefficient."""
     parts = [f"{arm.objective}-m{arm.answers}x{arm.rollouts}"]
     plain = {name: value if isinstance(value, str) else f"{value:g}" for name, value in arm.settings.items()}
     parts += [f"{name}{value}" for name, value in sorted(plain.items())]
@@ -227,5 +225,5 @@ def start_digest(folder: Path) -> str:
 
 
 def store_url(work: Path) -> str:
-    """Return the URL of the store of a study's searches."""
+    """Return the URL of the database with a study's searches."""
     return f"sqlite:///{(work / 'study.db').resolve()}"

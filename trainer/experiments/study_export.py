@@ -1,7 +1,7 @@
 """The export of a study: a row (one line of JSON) for every finished training and search.
 
-An answered test task has a row among the searches, with the strategy `test tasks`. A training or search
-with a row is not repeated. `study.json` has the settings of all rows. Changed settings are refused.
+An answered test task counts as a search with the strategy `test tasks`. A training or search that has a row
+is not repeated. `study.json` has the settings of all rows. A study with other settings is refused.
 """
 
 import bz2
@@ -38,7 +38,7 @@ def _key(row: Mapping[str, Any]) -> SearchKey:
 
 
 def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dict[str, dict[str, float]]:
-    """Return statistics in the form for rows: rounded values by name and by k, with k as a string."""
+    """Return rounded statistics in the form that rows store: `{name: {k: value}}`, with k as a string."""
     return {
         name: dict(zip(map(str, ks), np.round(values, digits).tolist(), strict=True))
         for name, values in figures.items()
@@ -59,10 +59,7 @@ class Export:
         self.searches = {_key(row): row for row in self._rows("searches")}
 
     def hold(self, study: Study) -> None:
-        """Store the settings that the rows of `study` depend on.
-
-        Raises `ConfigError` listing the settings in which existing rows differ from the study file.
-        """
+        """Store the settings of `study`. Raises `ConfigError` if existing rows have other settings."""
         path = self._folder / "study.json"
         before: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         for part in before.values():
@@ -111,10 +108,7 @@ class Export:
         return self._folder / f"{name}.jsonl"
 
     def _rows(self, name: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the compressed file, then the rows of the plain file.
-
-        An incomplete last row of the plain file, left by a crash, is removed.
-        """
+        """Yield all stored rows. An incomplete last row, left by a crash, is removed from its file."""
         path, packed = self._path(name), self._folder / f"{name}.jsonl.bz2"
         before = bz2.decompress(packed.read_bytes()) if packed.exists() else b""
         data = path.read_bytes() if path.exists() else b""
@@ -143,7 +137,7 @@ class Export:
 
 
 def search_row(store: Store, run_id: str, problem: Problem, ks: tuple[int, ...]) -> dict[str, Any]:
-    """Return the row of a finished run. With `ks`, the row also has statistics by k."""
+    """Return the row of a finished run. If `ks` is not empty, the row also has statistics by k."""
     summary = store.run_summary(run_id)
     seconds = round(summary.sampling_seconds + summary.evaluation_seconds, 3)
     row = {"run": run_id, **run_row(problem, summary), "seconds": seconds}

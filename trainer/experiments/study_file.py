@@ -1,4 +1,4 @@
-"""Reads a study file and collects all its errors."""
+"""Reads a study file, and reports all its errors at once."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,8 +26,8 @@ def read_bundled(
 ) -> Study:
     """Return a bundled study whose rows and report go into `folder`.
 
-    `changes` has new values by key; a key in a table is written as in `training.tokens`. `arms`
-    are the arms to train, by default all. Raises `ConfigError` listing all errors.
+    `changes` maps keys to new values; the key `training.tokens` means `tokens` in the table `training`.
+    `arms` names the arms to train (default: all). Raises a `ConfigError` that lists all errors.
     """
     data = read_toml(_BUNDLED / f"{name}.toml")
     for key, value in changes.items():
@@ -47,9 +47,10 @@ def read_bundled(
 
 
 def read_study(path: Path, *, runs: bool, work: Path | None = None) -> Study:
-    """Return the study in a file. With `runs`, also check that everything needed to run the study exists.
+    """Return the study in a file.
 
-    If `work` has a store, the store must be usable. Raises `ConfigError` listing all errors.
+    If `runs` is true, also check that everything needed to run the study exists. If `work` has a store, the
+    store must be usable. Raises a `ConfigError` that lists all errors.
     """
     faults: list[str] = []
     reader = StudyReader(path, faults)

@@ -1,6 +1,6 @@
 """The results of a study: its rows by arm and strategy, comparisons of arms, and the verdict.
 
-A seed counts only if all its searches have ended, or all test tasks are answered.
+A seed counts only if it is complete: all its searches have ended, or all its test tasks are answered.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,10 +22,10 @@ _BUDGET_POINTS, _FEWEST = 40, 10
 
 
 class StudyResults:
-    """All results in the report of a study."""
+    """All results that the report of a study shows."""
 
     def __init__(self, study: Study, export: Export) -> None:
-        """Read the rows exported so far. Raises `ConfigError` if there is no search of this study."""
+        """Read the exported rows. Raises `ConfigError` if this study has no exported search yet."""
         names = {arm.name for arm in study.arms}
         self.study, self._export = study, export
         self.problems = tuple(
@@ -68,7 +68,7 @@ class StudyResults:
         return None
 
     def at_k(self, arm: str) -> dict[str, dict[int, Interval]]:
-        """Return for each statistic its mean at each k over an arm's `samples`; empty if there are none."""
+        """Return the means over an arm's `samples` by statistic and k; empty if there are no samples."""
         samples, ks = self.samples(arm), self.study.ks
         return {
             figure: {k: found for k in ks if (found := samples.mean(by_k(figure, k)))}
@@ -82,7 +82,7 @@ class StudyResults:
         return [self._export.trainings[name] for name in names if name in self._export.trainings]
 
     def tuning(self) -> dict[str, list[Row]]:
-        """Return for each arm its finished grid points, with their scores and whether they were chosen."""
+        """Return, for each tuned arm, its finished tuning runs with scores and whether each was chosen."""
         found = dict[str, list[Row]]()
         for arm in tuned_arms(self.study):
             best, found[arm.name] = best_point(self.study, arm, self._export), []
@@ -95,16 +95,13 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return each arm's costs, by (strategy, unit). Pairs without a trained arm's costs are left out."""
+        """Return the arms' costs by (strategy, unit), for pairs with costs of at least one trained arm."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return each arm's costs: tuning and one training together, and the cost of each search.
-
-        Left out are arms not yet trained, and arms whose rows lack `unit` (old rows have no CPU seconds).
-        """
+        """Return each arm's costs: training with tuning, and each search. Arms without data are omitted."""
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
         for arm in self.study.arms:
@@ -120,7 +117,7 @@ class StudyResults:
         return found
 
     def break_even(self) -> list[BreakEven]:
-        """Return for each pair of trained and untrained arms after how many problems the training pays."""
+        """Return after how many problems each trained arm pays off, compared with each untrained arm."""
         return [
             compare(ours, theirs, strategy, unit, by_arm[ours], by_arm[theirs])
             for (strategy, unit), by_arm in self.costs().items()
@@ -141,14 +138,14 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """Yield pairs of row sets of an arm: with one strategy, and with the last strategy of the study."""
+        """For each arm, yield its rows with another strategy and with the study's last strategy."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None
             yield from ((rows, last) for rows in found.values() if last is not None)
 
     def verdict(self) -> list[str]:
-        """Return the conclusions as sentences: missing searches, compared arms, compared strategies."""
+        """Return sentences about missing searches, compared arms and compared strategies."""
         return [
             *(f"{name}: {count} searches are not done; only whole seeds count."
               for name, count in self.missing.items() if count),
@@ -159,7 +156,7 @@ class StudyResults:
 
 
 def budgets(evaluations: int) -> list[int]:
-    """Return the numbers of evaluations, log-spaced, after which solved problems are counted."""
+    """Return log-spaced numbers of evaluations, up to `evaluations`, at which to count solved problems."""
     return sorted({round(x) for x in np.geomspace(_FEWEST, evaluations, _BUDGET_POINTS)})
 
 

@@ -1,8 +1,8 @@
 """Runs the missing parts of a study: tuning, trainings, searches. Each stage continues where it stopped.
 
-Searches are ordinary batch cells in one store, and each gives a row at its end. Seed i is the seed of a run;
-for a trained arm, it also selects the i-th model. The best program of a run is the shortest that is right on
-all training rows. A problem is solved if this program is also right on all held-out rows.
+Each search is an ordinary run, and its row is exported when it ends. An arm's seed i means a run with seed i
+and, for a trained arm, the i-th trained model. A problem is solved if the shortest program that is right on
+all training rows is also right on all held-out rows.
 """
 
 import itertools
@@ -32,8 +32,7 @@ OnStage: TypeAlias = Callable[[str, int, int | None, str], None]
 def check(study: Study, work: Path) -> None:
     """Check the searches, the models and the store of a study without running anything.
 
-    Raises `PolicyError` if a model has no tokenizer, and `ConfigError` if a model's tokens differ from those
-    of the domain. Otherwise, raises one `ConfigError` that lists all errors.
+    Raises `PolicyError` if a model has no tokenizer, and `ConfigError` for any other fault.
     """
     _check_tokens(study)
     faults: list[str] = []
@@ -65,8 +64,8 @@ def run_study(
 ) -> list[FailedTask]:
     """Run the missing parts of a study, add their rows to `export`, and return the failed searches.
 
-    `work` holds models and the store. Raises `ConfigError` if existing rows were made with other settings,
-    `StoreError` if the store fails.
+    `work` is the folder for models and the store. Raises `ConfigError` if existing rows were made with other
+    settings, and `StoreError` if the store fails.
     """
     export.hold(study)
     left = {arm.name: {key.seed for key in export.missing(study, arm)} for arm in study.arms}
@@ -104,11 +103,7 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[FailedTask]:
-    """Run the searches without a row, export each when it ends, and return the failed searches.
-
-    `on_search` gets the number of ended searches, the total, and why searches wait. Raises `ConfigError`
-    for invalid searches, and `StoreError` if the store fails.
-    """
+    """Run the searches that have no row, export each when it ends, and return the failed searches."""
     faults: list[str] = []
     url = store_url(work)
     wanted = [key for arm in study.arms for key in export.missing(study, arm)]

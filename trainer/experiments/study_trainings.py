@@ -1,8 +1,9 @@
 """Runs a study's trainings, runs the test tasks on its models, and exports the results as rows.
 
-All tuned arms have the same grid, except that an arm can fix its KL coefficient. The best grid point and
-sampling temperature have the highest mean of the statistic `tuning.figure` on validation tasks. For an
-untrained arm, only the temperature is chosen. Final trainings have other seeds than the tuning.
+All tuned arms have the same grid of learning rates and KL coefficients, but an arm can fix its KL
+coefficient. Tuning chooses the grid point and the sampling temperature with the highest mean of the statistic
+`tuning.figure` on validation tasks. For an untrained arm, it chooses only the temperature. Final trainings
+have other seeds than the tuning.
 """
 
 import dataclasses
@@ -84,7 +85,7 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return the tuned sampling temperature of an arm; None for an untrained arm (see `answer_rows`)."""
+    """Return the sampling temperature of an arm's best grid point; None for an untrained arm."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
@@ -104,7 +105,7 @@ class TrainingJob:
     work: Callable[[], Any]
 
     def run(self, tell: Callable[[Any], None]) -> Any:
-        """Return the result of `work`. Any error becomes a `FatalError`: every job would fail alike."""
+        """Return the result of `work`. Raises `FatalError` for any error: all jobs would fail alike."""
         try:
             torch.set_num_threads(1)
             transformers_logging.disable_progress_bar()
@@ -124,9 +125,10 @@ def _finish(works: Mapping[str, Callable[[], Any]], processes: int, take: Callab
 
 
 def train_row(study: Study, training: StudyTraining, folder: Path | None) -> dict[str, Any]:
-    """Run a training and return its row. Validate the model if `folder` is None; else store the model there.
+    """Run a training and return its row.
 
-    A training that diverges also gives a row: its tuning score is 0, and its model is the start model.
+    The model is stored in `folder` or, if `folder` is None, measured on the validation tasks. If the training
+    diverges, its tuning score is 0, and its model is the start model.
     """
     began, cpu, tokens = time.monotonic(), cpu_seconds(), 0
     log: list[dict[str, float]] = []
@@ -192,7 +194,7 @@ def _answered(
 def answer_rows(
     study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
 ) -> list[dict[str, Any]]:
-    """Run the test tasks on a model, by search or independent answers, and return a row for each task.
+    """Let a model answer the test tasks, by search or independently, and return a row for each task.
 
     `at` is the sampling temperature; if it is None, the best temperature on the validation tasks is used.
     """
@@ -219,7 +221,7 @@ def run_trainings(
     processes: int,
     on_training: Callable[[str], None],
 ) -> None:
-    """Run trainings without a row and final trainings without a model; add missing rows to `export`."""
+    """Run the `needed` trainings that lack a row or a stored model, and add missing rows to `export`."""
     missing: dict[str, Callable[[], Any]] = {}
     for training in needed:
         folder = None if training.seed == TUNING_SEED else work / "models" / training.name
@@ -238,7 +240,7 @@ def run_trainings(
 def run_tests(
     study: Study, export: Export, work: Path, processes: int, on_test: Callable[[str], None]
 ) -> None:
-    """Run all test tasks on each model with missing results, and add the rows to `export`."""
+    """Run the test tasks on each model that lacks results, and add the rows to `export`."""
     missing = {(arm.name, key.seed): arm for arm in study.arms for key in export.missing(study, arm)}
     tests: dict[str, Callable[[], Any]] = {}
     for (name, seed), arm in missing.items():

@@ -1,1 +1,1 @@
-"""Training of models: data from the store, offline steps, and on-policy training with TRL."""
+"""Training of models: offline on stored rollouts, and on-policy with TRL."""

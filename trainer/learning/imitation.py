@@ -1,8 +1,9 @@
-"""Chooses imitation targets among the programs of searches, and makes their prompts in the search's format.
+"""Chooses programs of searches to imitate (targets), and makes their prompts in the search's format.
 
 A target is the best program of a run under a random weighting of the rewards, w ~ Dirichlet(alpha). Many
-weightings spread the targets over the Pareto front. Prompts show only rows on which the target is right. Both
-sides of a join are targets too, each with its own rows. Held-out rows are never read.
+weightings spread the targets over the Pareto front. Prompts show only rows on which the target is right. If a
+target is a join (two programs, its sides, combined by a branch), programs for both sides are targets too.
+Held-out rows are never read.
 """
 
 from collections import Counter
@@ -90,7 +91,7 @@ class ImitationTarget(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """The imitation targets of the runs of a training, and how many programs are left out, by reason."""
+    """The imitation targets of a training, and the number of programs left out for each reason."""
 
     found: tuple[ImitationTarget, ...]
     left_out: Mapping[LeftOutReason, int]
@@ -161,7 +162,7 @@ def finds(store: Store, run_id: str, problem: Problem) -> dict[str, FoundProgram
 def choose(
     problem: Problem, held: Mapping[str, FoundProgram], config: TrainConfig, rng: np.random.Generator
 ) -> list[FoundProgram]:
-    """Return programs that are best under a random weighting (ties: shortest), but no starting programs."""
+    """Return the programs that are best under a random weighting, except starting programs."""
     everything = sorted(held.values(), key=lambda find: len(find.program.source))
     if not everything:
         return []
@@ -173,9 +174,10 @@ def choose(
 
 
 def with_validation(problem: Problem) -> Problem:
-    """Return a copy of a problem in which a quarter of the training rows are made validation rows.
+    """Return a copy of a problem in which a quarter of the training rows are validation rows.
 
-    Problems with a scorer, groups of rows, validation rows or fewer than eight training rows stay unchanged.
+    Problems with a scorer, grouped objectives, validation rows or fewer than eight training rows are
+    unchanged.
     """
     kept = choosing_rows(problem)
     if len(problem.train) < _FEWEST_TO_SPLIT or len(kept) == len(problem.train):
@@ -190,9 +192,9 @@ def with_validation(problem: Problem) -> Problem:
 
 
 def choosing_rows(problem: Problem) -> list[int]:
-    """Return the indices of the objectives that decide which programs are targets: three quarters of all.
+    """Return the indices of the objectives by which targets are chosen: a random three quarters of all.
 
-    All objectives decide if the problem has a scorer, grouped objectives, or validation rows of its own.
+    If the problem has a scorer, grouped objectives or validation rows, the result has all objectives.
     """
     rows = list(range(len(problem.objectives)))
     if not problem.is_by_example or problem.validation or problem.groups:
@@ -204,11 +206,12 @@ def choosing_rows(problem: Problem) -> list[int]:
 def confirmed(
     problem: Problem, chosen: Sequence[FoundProgram], held: Mapping[str, FoundProgram], store: Store
 ) -> list[FoundProgram]:
-    """Return the `chosen` programs that validation rows confirm, and a program for each side of their joins.
+    """Return the `chosen` programs that validation rows confirm, and one program per side of each join.
 
     A program that is right on all `choosing_rows` must be right on every validation row. Any other program
-    must be right on some validation row, if there are at least two. The program for a side of a join is the
-    shortest in `held` that is right on all rows of the side; if this is a starting program, it is left out.
+    must be right on some validation row, if there are at least two. A join combines two programs, its sides,
+    by a branch. The program for a side is the shortest in `held` that is right on the same rows as the side,
+    or more; if this is a starting program, it is left out.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

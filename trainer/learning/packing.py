@@ -1,7 +1,4 @@
-"""Packs rollouts into tensors: one sequence holds a prompt and several of its rollouts.
-
-The model computes a prompt once per sequence, and there is little padding. Groups may have any size.
-"""
+"""Packs rollouts into tensors: a sequence holds a prompt once, and several of its completions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -57,9 +54,9 @@ class PackedBatch(NamedTuple):
 
 
 def pack(groups: Sequence[Sequence[TrainingRow]]) -> list[list[TrainingRow]]:
-    """Return sequences of rows that share a prompt: at most `PACKED_TOKENS` tokens each, or a single row.
+    """Return sequences of at most `PACKED_TOKENS` tokens, each with rows of one group.
 
-    Raises `ValueError` if a group mixes prompts.
+    A longer row has a sequence of its own. Raises `ValueError` if rows of a group have different prompts.
     """
     sequences: list[list[TrainingRow]] = []
     for group in groups:
@@ -119,7 +116,7 @@ def collate(sequences: Sequence[Sequence[TrainingRow]], device: torch.device | s
 
 
 def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str) -> Iterator[PackedBatch]:
-    """Yield packed batches of at most `TOKENS_AT_ONCE` tokens or one sequence. Raises the error of `pack`."""
+    """Yield packed batches of up to `TOKENS_AT_ONCE` tokens or one sequence. Raises the error of `pack`."""
 
     def tokens(sequence: list[TrainingRow]) -> int:
         return len(sequence[0].prompt_ids) + sum(len(row.completion_ids) for row in sequence)
@@ -129,7 +126,7 @@ def batches(groups: Sequence[Sequence[TrainingRow]], device: torch.device | str)
 
 
 def alike(sequences: Iterable[T], length: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Yield batches of sequences of similar `length`: at most `most` padded tokens, or a single sequence."""
+    """Yield batches of sequences of similar length: up to `most` padded tokens, or a single sequence."""
     part: list[T] = []
     for sequence in sorted(sequences, key=length):
         if part and length(sequence) * (len(part) + 1) > most:

@@ -39,9 +39,9 @@ class TrainableModel(NamedTuple):
 def load_trainable(version: PolicyVersion, start_model: PolicyVersion, config: TrainConfig) -> TrainableModel:
     """Return the model of `version`, ready to train all weights or, with a LoRA rank, only an adapter.
 
-    With a LoRA rank, a version that is an adapter is trained further, and any other version gets a new
-    adapter, initialised from the seed. Without a LoRA rank, an adapter is merged into its base. `start_model`
-    is the reference of the KL term; without a KL term, no reference is loaded.
+    With a LoRA rank, the adapter of `version` is trained further; if there is none, a new adapter is
+    initialised from the seed. Without a LoRA rank, an adapter is merged into its base. `start_model` is the
+    reference of the KL term; without a KL term, no reference is loaded.
 
     Raises `PolicyError` if a folder is missing or cannot be loaded, and `ConfigError` if the LoRA rank
     differs from the rank of the version's adapter.
@@ -79,7 +79,7 @@ def load_tokenizer(version: PolicyVersion) -> Any:
 
 
 def save_model(folder: Path, trained: TrainableModel) -> None:
-    """Write a model and its tokenizer into a folder; of a PEFT model, write only the adapter."""
+    """Write a model and its tokenizer into a folder; for a PEFT model, write only the adapter."""
     with no_progress_bar():
         if hasattr(trained.model, "peft_config"):
             # Otherwise peft looks up the base model's vocabulary on the network.
@@ -117,7 +117,7 @@ def _owner(store: Store) -> str:
 
 
 def _place(store: Store, policies: Path, number: int) -> Path:
-    """Return the path for a new version, after deleting what interrupted publications of this store left."""
+    """Return the path for a new version. Leftovers of this store's interrupted publications are deleted."""
     folder = policies / f"v{number:04d}"
     known = {Path(version.path) for version in store.policy_versions()}
     try:
@@ -154,7 +154,7 @@ def _owner_of(folder: Path) -> str:
 
 
 def write_folder(store: Store, policies: Path, number: int, trained: TrainableModel, warm_up: WarmUp) -> Path:
-    """Write the folder of version `number`, whole or not at all (by renaming it), and return its path.
+    """Write the folder of version `number` atomically, and return its path.
 
     Raises `PublishError` and leaves nothing behind if the folder cannot be written or its name is taken.
     """

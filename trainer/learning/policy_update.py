@@ -1,7 +1,7 @@
-"""Trains a model by optimiser steps on existing rollouts, of stored groups or of arms of studies.
+"""Trains a model with optimiser steps on given rollouts.
 
 The loss is PPO's clipped objective, averaged over the step's completion tokens, plus a k3 estimate of the KL
-from a reference model, as in `vpo_trainer.py` (TRL). Importance ratios compare with the sampling policy.
+from a reference model, as in `vpo_trainer.py`. Importance ratios are relative to the sampling policy.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _DUAL_CLIP = 3.0
 
 
 class UpdateSettings(UpdateConfig):
-    """Settings of a step: VPO's defaults, except the tuned learning rate and KL weight (1e-3 in VPO)."""
+    """Settings of a step. The defaults are VPO's, except for the learning rate and the KL weight."""
 
     temperature: AboveZero = 1.0
     """Sampling temperature of the rollouts."""
@@ -39,7 +39,7 @@ class Updater:
 
     `model`, which is changed in place, is a Hugging Face causal language model or a PEFT model around one.
     `reference` is the model that the KL term compares with; by default, it is `model` without its adapter.
-    Raises `ValueError` for a KL term if there is neither a reference nor an adapter.
+    Raises `ValueError` if there is a KL term, but neither a reference nor an adapter.
     """
 
     def __init__(self, model: Any, settings: UpdateSettings, reference: Any | None = None) -> None:
@@ -58,7 +58,6 @@ class Updater:
         return {"model": trained, "optimizer": self._optimizer.state_dict(), "made": self._made}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state from `state_dict`."""
         self.model.load_state_dict(state["model"], strict=False)  # the state has only trained weights
         self._made = state["made"]
         self._optimizer.load_state_dict(state["optimizer"])
@@ -66,11 +65,11 @@ class Updater:
     def update(self, groups: Sequence[Sequence[TrainingRow]], *, are_texts: bool = False) -> dict[str, float]:
         """Make one optimiser step on these groups and return the statistics of the step.
 
-        The rows of a group share their prompt. With `are_texts`, the rows are imitated and advantages are
-        ignored. The statistics are `loss`, `kl` (nats per token, to the reference; 0 without a KL term),
-        `entropy` (nats per token), `clip_share` (tokens with a clipped ratio), `ratio_max`, `grad_norm`
-        (before clipping) and `tokens` (completion tokens). Raises `DivergedError`, leaving the weights
-        unchanged, if the loss or the gradient is not finite; `ValueError` if a group mixes prompts.
+        If `are_texts` is true, the model imitates the rows, and advantages are ignored. The statistics are
+        `loss`, `kl` (nats per token, to the reference; 0 without a KL term), `entropy` (nats per token),
+        `clip_share` (share of tokens with a clipped ratio), `ratio_max`, `grad_norm` (before clipping) and
+        `tokens` (completion tokens). Raises `DivergedError`, leaving the weights unchanged, if the loss or
+        the gradient is not finite. Raises `ValueError` if the rows of a group have different prompts.
         """
         sums = dict.fromkeys(("loss", "kl", "entropy", "clip_share"), 0.0)
         ratio_max = 0.0
@@ -116,7 +115,7 @@ class Updater:
 
 
 def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float = 1.0) -> list[Tensor]:
-    """Return for each row, in order, the log-probabilities (T) of its completion tokens, in float32."""
+    """Return, for each row, the log-probabilities of its T completion tokens, in float32."""
     found: list[Tensor] = []
     with torch.inference_mode():
         for row in rows:
@@ -127,10 +126,9 @@ def token_logprobs(model: Any, rows: Sequence[TrainingRow], temperature: float =
 
 
 def completion_logits(model: Any, batch: PackedBatch, bf16: bool = False) -> Tensor:
-    """Return the logits (N, V) that predict the N completion tokens, over a vocabulary of V tokens.
+    """Return the logits, of shape (N, V), of N completion tokens over a vocabulary of V tokens.
 
-    With `bf16`, the model computes in bfloat16. The model must support a mask over pairs of tokens (attention
-    `eager` or `sdpa`). Gradients flow through the shared prompts.
+    The model must support a mask over pairs of tokens (attention implementation `eager` or `sdpa`).
     """
     length = batch.ids.shape[1]
     before = torch.ones(length, length, dtype=torch.bool, device=batch.ids.device).tril()

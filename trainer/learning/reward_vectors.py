@@ -37,7 +37,7 @@ class JudgedBatch(NamedTuple):
 
 @dataclass(eq=False)
 class RewardFunction:
-    """A reward function for TRL. Returns scores of answer sets, and keeps reward vectors for `VPOTrainer`."""
+    """A reward function for TRL that returns scores of answer sets, and keeps the reward vectors."""
 
     function: RewardVectorFunc
     answers: int
@@ -68,7 +68,7 @@ class RewardFunction:
 
 
 def parsed_chain(entry: Any, name: str, most: int) -> Chain:
-    """Return the rewards of a completion as an array. Raises `ConfigError` if they are invalid."""
+    """Return the rewards of one completion, of shape (m, D). Raises `ConfigError` if they are invalid."""
     if isinstance(entry, torch.Tensor):
         entry = entry.detach().float().cpu().numpy()
     try:
@@ -101,7 +101,7 @@ class JudgedGroup(NamedTuple):
 def groups_of(
     chains: Sequence[Chain | None], prompts: Sequence[Any], size: int, answers: int
 ) -> list[JudgedGroup]:
-    """Return the groups of a batch collected from all processes; a group is `size` consecutive rows."""
+    """Split the rows of all processes into groups of `size` consecutive rows, which share a prompt."""
     if len(chains) % size or len(chains) != len(prompts):
         raise changed(f"{len(chains)} rows are not groups of {size}")
     groups = []

@@ -1,4 +1,4 @@
-"""Assigns groups to optimiser steps; computes the training rows, advantages and statistics of a step."""
+"""Assigns groups to optimiser steps, and computes the training rows and statistics of each step."""
 
 import itertools
 from collections import defaultdict
@@ -21,7 +21,7 @@ TARGETS_PER_STEP = 16
 
 
 class StepData(NamedTuple):
-    """The data of one optimiser step."""
+    """The groups, or the texts to imitate, of one optimiser step."""
 
     groups: tuple[TrainingGroup, ...]
     alike: tuple[TrainingGroup, ...]
@@ -32,10 +32,10 @@ class StepData(NamedTuple):
 def plan_steps(
     groups: Sequence[TrainingGroup], alike: Sequence[TrainingGroup], config: TrainConfig
 ) -> list[StepData]:
-    """Return the steps of a training. Each pass uses all groups once, in a random order of its own.
+    """Return the steps of a training. Each pass uses all groups once, in a new random order.
 
     A pass is divided into steps of about `groups_per_step` groups, as equal as possible. The groups in
-    `alike` are distributed in the same way. The same arguments give the same steps.
+    `alike`, used only in statistics, are distributed likewise. The same arguments give the same steps.
     """
     rng = np.random.default_rng([config.run.seed, 0])
     steps: list[StepData] = []
@@ -51,11 +51,7 @@ def plan_steps(
 
 
 def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
-    """Return the steps of an imitation training, with targets drawn at random.
-
-    To balance lengths and sources, targets are classed by source and by length (short, medium, long). A class
-    of n targets is drawn in proportion to the square root of n.
-    """
+    """Return imitation steps with randomly drawn targets, balanced by source and by length."""
     found = targets.found
     steps = -(-len(found) * config.imitate.passes // TARGETS_PER_STEP)
     rng = np.random.default_rng([config.run.seed, 3])
@@ -72,9 +68,10 @@ def imitation_steps(targets: Targets, config: TrainConfig) -> list[StepData]:
 
 
 def training_rows(step: StepData, config: TrainConfig, number: int) -> list[list[TrainingRow]]:
-    """Return the rows of each group of step `number`, with advantages from weightings drawn for the step.
+    """Return the training rows of each group of a step.
 
-    Rollouts without tokens, and rollouts excluded after a sandbox fault, give no rows.
+    The step's `number` seeds the random weightings. Rollouts without tokens or with a sandbox fault get no
+    row.
     """
     found = batch_advantages(
         config.objective.name,
@@ -119,7 +116,7 @@ def group_figures(
     keys_G_M: Sequence[Sequence[str | None]],
     weights_K_D: Floats,
 ) -> GroupFigures:
-    """Return the statistics of a group's valid rollouts. `keys_G_M` identifies answers (None: unreadable)."""
+    """Return the statistics of a group. `keys_G_M` has a key for each answer, None for an unreadable one."""
     chains = [np.asarray(chain, dtype=np.float64) for chain in rewards_G_M_D]
     pool = np.concatenate(chains)
     return GroupFigures(
@@ -138,10 +135,7 @@ def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
 
 
 def step_figures(step: StepData, objective: ObjectiveConfig) -> dict[str, float]:
-    """Return the statistics of a step's groups, as fields of `TrainingStep`.
-
-    The set score and the pool score are computed with the same weightings in every step, to be comparable.
-    """
+    """Return the statistics of a step's groups, as fields of `TrainingStep`."""
     groups = [*step.groups, *step.alike]
     if not groups:
         return dict.fromkeys((*GroupFigures._fields[:-1], "distinct_programs", *_OF_STEP), 0.0)

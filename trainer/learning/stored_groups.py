@@ -18,7 +18,7 @@ from trainer.objectives import EPSILON, ONE_ANSWER_ADVICE, Floats, advantages, f
 
 
 class Skip(StrEnum):
-    """The reason why a group is not used for training; of several reasons, the first in this list counts."""
+    """The reason why a group is not used for training. If several apply, the first in this list counts."""
 
     ONE_ROLLOUT = "one rollout"
     FEW_ROLLOUTS = "too few rollouts for k"
@@ -33,7 +33,7 @@ class Skip(StrEnum):
 
     @property
     def is_of_run(self) -> bool:
-        """True if the run's settings are the reason. `read_run` fails if such reasons skip all groups."""
+        """True if the reason lies in the run's settings. `read_run` fails if all groups have such reasons."""
         return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
 
@@ -126,7 +126,7 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
 
 
 def skip_reason(group: Group, reader: GroupReader) -> Skip | None:
-    """Return why a group cannot be used for training, or None if it can; does not look for `NO_SPREAD`.
+    """Return why a group cannot be used for training, or None if it can. `NO_SPREAD` is not checked here.
 
     Raises `TrainingError` if the group's tokens are not in the start model's format, and `PolicyError` if a
     policy version that sampled the group, or an ancestor of that version, is not stored.
@@ -171,7 +171,7 @@ def has_spread(group: TrainingGroup, objective: ObjectiveConfig) -> bool:
 
 
 def version_distance(versions: Mapping[int, PolicyVersion], first: int, second: int) -> int:
-    """Return the number of trainings between two versions in their family tree (parents and children).
+    """Return the number of trainings on the path between two versions in the tree of versions.
 
     Raises `PolicyError` for a version that is not stored.
     """

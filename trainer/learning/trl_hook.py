@@ -23,7 +23,7 @@ Mode = Literal["train", "eval"]
 
 
 class HookedTrainer(GRPOTrainer):
-    """TRL's `GRPOTrainer` whose batches pass through `with_advantages`."""
+    """TRL's `GRPOTrainer`, changed so that a subclass can replace the advantages of each batch."""
 
     _tag_names = ["trl", "vpo"]  # noqa: RUF012
     _name = "VPO"
@@ -40,7 +40,7 @@ class HookedTrainer(GRPOTrainer):
 
     @property
     def mode(self) -> Mode:
-        """`train`, or `eval` for samples that are only evaluated."""
+        """`train` during training, and `eval` during evaluation."""
         model: Any = self.model
         return "train" if model.training else "eval"
 
@@ -61,7 +61,7 @@ class HookedTrainer(GRPOTrainer):
             yield model
 
     def leave_out(self, out: Batch, is_valid: npt.NDArray[Any]) -> None:
-        """Exclude rollouts from the loss if `is_valid` is false: mask their tokens and do not count them."""
+        """Exclude the rollouts for which `is_valid` is false from the loss and from its token count."""
         mask = out["completion_mask"]
         kept = torch.as_tensor(is_valid, device=mask.device, dtype=mask.dtype)[:, None]
         out["tool_mask"] = out.get("tool_mask", torch.ones_like(mask)) * kept
@@ -78,7 +78,7 @@ class HookedTrainer(GRPOTrainer):
 
 
 def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -> None:
-    """Raise `TrainingError` unless TRL's batch `out` has `rows` rows: the judged completions, in order."""
+    """Raise `TrainingError` unless TRL's batch `out` holds the `rows` judged completions, in order."""
     for key in ("advantages", "completion_ids", "completion_mask", "num_items_in_batch"):
         if not isinstance(out, dict) or not isinstance(out.get(key), torch.Tensor):
             raise changed(f"a batch has no tensor {key!r}")
@@ -89,7 +89,7 @@ def check_output(out: Any, completion_ids: Sequence[Sequence[int]], rows: int) -
 
 
 def changed(what: str) -> TrainingError:
-    """Return the error that reports `what`, an unexpected behaviour of the installed version of TRL."""
+    """Return a `TrainingError` that reports an unexpected behaviour of the installed version of TRL."""
     return TrainingError(
         f"TRL {importlib.metadata.version('trl')} does not work as vpo_trainer.py expects: {what}; "
         "install a version that pyproject.toml allows"

@@ -1,8 +1,8 @@
 """On-policy training with TRL.
 
 `VPOTrainer` is TRL's `GRPOTrainer` with two differences: its reward function returns one reward vector per
-answer of a completion, and the advantages come from `trainer.objectives`. The reward function keeps the
-vectors, and a hook (`trainer/learning/trl_hook.py`) replaces the advantages.
+answer of a completion, and the advantages come from `trainer.objectives`.
+
 TRL reports anonymous usage to Hugging Face unless HF_HUB_DISABLE_TELEMETRY=1 is set.
 """
 
@@ -109,15 +109,15 @@ class VPOTrainer(HookedTrainer):
     be a folder or a name, from which TRL loads the start model, or must have an adapter.
 
     Other arguments are those of `GRPOTrainer`, except `reward_funcs` and `rollout_func`. A rollout for which
-    the reward function returns None counts in no mean, and not in the loss or its denominator.
+    the reward function returns None is left out of all means and of the loss.
 
-    Weightings derive from `args.seed`, the optimiser step and the position of the group in its batch. Every
-    evaluation uses the same weightings. In addition to TRL's statistics, the trainer logs those of
+    Random weightings derive from `args.seed`, the optimiser step and the place of the group in its batch. All
+    evaluations use the same weightings. In addition to TRL's statistics, the trainer logs those of
     `GroupFigures`, `zero_spread_share` (share of groups without a gradient) and `faults` (excluded rollouts).
     In TRL's log, `reward` is the score of a completion's set of answers under fixed weightings.
 
-    Raises `ConfigError` for invalid arguments, and during training if the reward function breaks its
-    contract. Raises `TrainingError` if TRL does not work as this class expects.
+    Raises `ConfigError` for invalid arguments, and during training for invalid results of the reward
+    function. Raises `TrainingError` if TRL does not work as this class expects.
     """
 
     def __init__(
@@ -212,6 +212,5 @@ class VPOTrainer(HookedTrainer):
 
 
 def _weights(args: VPOConfig, components: int) -> Floats:
-    """Return the fixed weightings that make statistics comparable over a training."""
     rng = np.random.default_rng([args.seed, _FIGURES])
     return draw_weights(components, ObjectiveConfig(**args.objective_settings()), rng)

@@ -1,1 +1,1 @@
-"""Training on stored runs: retrain, compare, publish and roll back; loops of search and training."""
+"""Training on stored runs, publication of new policy versions, and loops of search and training."""

@@ -1,7 +1,7 @@
 """The guard compares a new policy version with earlier versions, and refuses it if it is clearly worse.
 
 The earlier versions are the new version's parent and, because small losses add up, version 0. The guard
-compares how good the sampled answers are, and how many problems searches with joins solve.
+compares how good the sampled answers are, and how many problems searches solve.
 """
 
 import shutil
@@ -48,7 +48,6 @@ class GuardVerdict(NamedTuple):
     reason: str
 
     def summary(self) -> dict[str, Json]:
-        """Return the verdict as JSON."""
         return {
             "is_worse": self.is_worse,
             "reason": self.reason,
@@ -60,13 +59,13 @@ class GuardVerdict(NamedTuple):
 
 
 def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.01) -> GuardVerdict:
-    """Return the verdict whether `new` is clearly worse than an earlier version in any statistic.
+    """Return a verdict on whether `new` is clearly worse than an earlier version in any statistic.
 
-    `earlier` has the values of the versions by name, the parent first. A version is clearly worse if, for one
-    statistic, the 95 % bootstrap interval of the difference lies below 0 and the mean difference below
-    -`margin`: a loss must be both certain and relevant. With fewer than `FEWEST_PROBLEMS` problems, the
-    verdict is always no. When one model was compared with itself, 2.5 to 3 % of the verdicts were false
-    alarms on 12 problems or more, and 5 to 9 % on 6 to 8 problems.
+    `earlier` maps names of versions to their values; the first version is the parent. A version is clearly
+    worse if, for one statistic, the 95 % bootstrap interval of the difference lies below 0 and the mean
+    difference lies below -`margin`. With fewer than `FEWEST_PROBLEMS` problems, no version is clearly worse.
+    When a model was compared with itself, the share of false alarms was 2.5 to 3 % with 12 problems or more,
+    and 5 to 9 % with 6 to 8 problems.
     """
     found = {
         name: {figure: bootstrap_interval([new[figure]], [values[figure]]) for figure in new}
@@ -92,7 +91,10 @@ def clearly_worse(new: Values, earlier: Mapping[str, Values], margin: float = 0.
 def solved_in_searches(
     version: PolicyVersion, problems: Sequence[Problem], config: Config
 ) -> tuple[list[float], int]:
-    """Search each problem. Return 1.0 (solved, held-out rows too) or 0.0 per problem, and the token total."""
+    """Search each problem, and return the outcomes and the total number of tokens.
+
+    An outcome is 1.0 if the problem is solved, including its held-out rows, and 0.0 otherwise.
+    """
     from evovpo.proposers.local import LocalProposer, load_local_policy
 
     config = config.changed(proposer={"name": "local", "model": version.path, "policy": "start"})
@@ -110,8 +112,7 @@ def solved_in_searches(
 def uncompared(store: Store, plan: TrainingPlan) -> str:
     """Return the reason why a new version cannot be compared with earlier versions; empty if it can.
 
-    A probe uses the built-in model's format for strings and samples in this process. So it cannot be used for
-    runs in another format, or for models that only a server can run.
+    Comparisons need runs in the built-in model's format, and a model that can sample in this process.
     """
     for run_id in plan.training.runs:
         run = store.run(run_id)
@@ -142,10 +143,10 @@ def compare_with_earlier(
     problems: Sequence[Problem] | None,
     on_problem: Callable[[int, int], None],
 ) -> dict[str, float]:
-    """Probe the trained model and earlier versions, write the comparison to a file, and return its metrics.
+    """Compare the trained model with earlier versions, write the result to a file, and return its metrics.
 
-    If `problems` is None, generated problems are used, or none if probes cannot be used (see `uncompared`).
-    With no problems, nothing is compared and no metrics are returned.
+    If `problems` is None, generated problems are used, unless `uncompared` returns a reason. If there are no
+    problems, nothing is compared and no metrics are returned.
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:

@@ -1,7 +1,6 @@
-"""The definition of a loop, which alternates searches and trainings of the model that the searches use.
+"""The definition of a loop, which alternates searches with a model and trainings of this model.
 
-The id of a loop is a hash of its definition. The ids of its runs begin with this id, and a stored training
-lists its runs. So the store shows what is done, and `trainer/loop/turns.py` runs the rest.
+The id of a loop is a hash of its definition. The ids of the loop's runs begin with this id.
 """
 
 from collections.abc import Sequence
@@ -76,10 +75,10 @@ def plan_loop(
 ) -> Loop:
     """Return the definition of a loop over the problems of a suite or over one problem.
 
-    `split_suite` holds out problems of a suite, according to `entries` and `train.probe.problems`. Up to
-    `limit` of the other problems are searched, each `searches` times per round. With one problem, generated
-    problems are held out. If any problem does not fit the built-in model's format, which probes use, no
-    problem is held out. Raises `ConfigError` without problems, or if search and training settings conflict.
+    `split_suite` chooses the held-out problems of a suite by `entries` and `train.probe.problems`. Up to
+    `limit` of the other problems are searched, each `searches` times per round. If there is only one problem,
+    generated problems are held out. If any problem does not fit the built-in model's format, no problem is
+    held out. Raises `ConfigError` if there are no problems, or if search and training settings conflict.
     """
     if not problems:
         raise ConfigError("a loop needs at least one problem; name a problem or a suite")

@@ -1,8 +1,8 @@
 """Measures a policy version on problems that it was not trained on.
 
-A probe samples answers to root prompts (training rows only, no parent) and judges them in the sandbox. Row
-orders and random numbers depend only on the probe's seed and the problem, so that sampling noise partly
-cancels in the difference of two versions. Problems with a scorer, and models on a server, are not supported.
+Prompts show only training rows and no parent program. The sampled answers are judged in the sandbox. Prompts
+and random numbers depend only on the seed and the problem, so that sampling noise partly cancels in the
+difference of two versions. Problems with a scorer, and models on a server, are not supported.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ProbeResult:
 
     @property
     def sampled(self) -> int:
-        """N, the number of answers sampled per problem, which is the largest k."""
+        """The number of answers sampled per problem, which is the largest k."""
         chains, length = self.measures[0].values_C_m.shape
         return int((chains + self.measures[0].faults) * length)
 
@@ -80,7 +80,7 @@ class ProbeResult:
         return sum(found.faults for found in self.measures)
 
     def values(self, figure: str, ks: Sequence[int]) -> Array:
-        """Return the statistic `figure` as an array `[P, len(ks)]`, without the problems that lack it."""
+        """Return the statistic `figure` of the P problems that have it, of shape (P, len(ks))."""
         found = [getattr(measure, figure)(ks) for measure in self.measures]
         return np.array([values for values in found if values is not None])
 
@@ -121,8 +121,8 @@ def probe(
     """Sample at least `k_max` answers to each problem from a policy, and return the answers' statistics.
 
     `policy` is a policy version or a model folder. Each completion has `answers` answers. `config` has the
-    sandbox settings and the store's URL, which programs must not read. `on_problem(done, total)` is called
-    after each problem.
+    sandbox settings and the URL of the store, which the sandbox hides from programs. `on_problem(done,
+    total)` is called after each problem.
 
     Raises `PolicyError` if the folder cannot be loaded, `ProblemError` if a problem does not fit the built-in
     format, `SandboxError` if no completion for a problem can be judged, and `ConfigError` if `problems` is
@@ -149,12 +149,12 @@ def probe(
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time of this process and its ended child processes, sandboxes included."""
+    """Return the CPU time, in seconds, of this process and its ended child processes, such as sandboxes."""
     return sum(os.times()[:4])
 
 
 def root_prompts(problem: Problem, answers: int, chains: int, seed: int) -> list[Prompt]:
-    """Return root prompts (no parent) for `chains` completions in total, each with `answers` answers."""
+    """Return prompts without a parent program for `chains` completions, each with `answers` answers."""
     prompt_format = ExpressionFormat(problem)
     prompts = []
     for number, first in enumerate(range(0, chains, _CHAINS_PER_PROMPT)):
@@ -200,8 +200,7 @@ def _sample_chains(
 def generated_problems(count: int, seed: int = 0) -> tuple[Problem, ...]:
     """Return `count` string problems from the generator of the pretraining tasks, with other seeds.
 
-    Each problem has at least four training rows and two held-out rows. Problem i depends on the seed and i
-    alone.
+    Each has at least four training rows and two held-out rows. Problem i depends only on i and `seed`.
     """
     found = []
     for number in range(count):

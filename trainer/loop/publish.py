@@ -1,9 +1,9 @@
 """Publishes a trained model: writes its folder, loads it into the servers, then stores the version.
 
 Every version in the table `policy_versions` can be served. Before a version is added to the table, its folder
-is written under a temporary name and renamed. Then the log-probabilities of a fixed text, from the folder and
-from every server, are compared with the trained model's. If the process is killed before it adds the version,
-the next publication removes the folder. Only one process at a time publishes into a policies folder.
+is written atomically. Then the folder's model and every server must give a fixed text the same
+log-probabilities as the trained model. If the process is killed before it adds the version, the next
+publication removes the folder. Only one process at a time may publish into a policies folder.
 """
 
 import contextlib
@@ -38,13 +38,13 @@ def publish_policy(
 ) -> PolicyVersion:
     """Write a trained model as the next policy version, and store the version without serving it.
 
-    For a PEFT model, only the adapter is written, and the servers in `targets` load it. The base model must
-    be a folder. `made` has the origin of the version; the number and the path are chosen here. If `made` is
-    already stored as the last version, for example after a crash, its publication is completed.
+    For a PEFT model, only the adapter is written, and the servers in `targets` load it. Its base model must
+    be a folder. `made` describes the version, except for its number and path. If `made` is already stored as
+    the last version, for example after a crash, its publication is completed.
 
     Raises `PublishError` and stores a `refused` event if the log-probabilities of the written folder or of a
     server differ from the model's, or if a server fails. A refused new folder is kept for inspection. If the
-    folder cannot be written (disk full), raises `PublishError` and stores nothing.
+    folder cannot be written, raises `PublishError` and stores nothing.
     """
     version = _stored_before(store, trained, made)
     warm_up = make_warm_up(trained.model)
@@ -80,8 +80,8 @@ def serve_policy(
 ) -> PolicyVersion:
     """Load a stored version into every server in `targets`, serve it to searches, and return it.
 
-    Servers can load adapters only. Full weights must be those that a server was started with. At the end, the
-    adapters of other versions are unloaded, but not of the version served before: requests may still use it.
+    Servers can load adapters only; full weights need a server that was started with them. Other adapters are
+    then unloaded, except that of the version served before, which requests may still use.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
     `PublishError` and stores a `refused` event if the folder has changed since publication or a server fails.
@@ -143,10 +143,7 @@ def _stored_before(store: Store, trained: TrainableModel, made: PolicyVersion) -
 
 
 def make_warm_up(model: Any) -> WarmUp:
-    """Return a fixed text, the likeliest next tokens at the last positions, and their log-probabilities.
-
-    The text is pseudo-random, because changed weights hardly show on text like the training data.
-    """
+    """Return a fixed text, the likeliest next tokens at the last positions, and their log-probabilities."""
     vocabulary = len(model.get_input_embeddings().weight)
     length = min(_TEXT_TOKENS, getattr(model.config, "max_position_embeddings", 2 * _TEXT_TOKENS) // 2)
     text = tuple(np.random.default_rng(0).integers(vocabulary, size=length).tolist())
@@ -155,13 +152,16 @@ def make_warm_up(model: Any) -> WarmUp:
 
 
 def logprobs(model: Any, text_ids: Sequence[int], next_ids: Sequence[int]) -> tuple[float, ...]:
-    """Return N log-probabilities: of token `next_ids[i]` after the i-th of the last N positions of a text."""
+    """Return the log-probabilities of N possible next tokens at the last N positions of a text.
+
+    Value i is the log-probability of `next_ids[i]` directly after the i-th of these positions.
+    """
     found = _next_logprobs(model, text_ids, len(next_ids))
     return tuple(found.gather(1, torch.tensor(next_ids)[:, None])[:, 0].tolist())
 
 
 def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
-    """Return the log-probabilities (places, V) of the next token at a text's last positions, in float32."""
+    """Return next-token log-probabilities, of shape (places, V), at a text's last positions, in float32."""
     if any((p.dtype, p.device.type) != (torch.float32, "cpu") for p in model.parameters()):
         model = copy.deepcopy(model).float().cpu()  # the same arithmetic as for the loaded folder
     was_training = model.training
@@ -175,7 +175,7 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Compare a version, loaded from its folder and into all servers, with `warm_up`; return the differences.
+    """Load a version from its folder and into all servers, and return how each differs from `warm_up`.
 
     Raises `PolicyError` if the folder is unusable or differs by more than `TOLERANCE`. If a server fails or
     differs by more than the server's tolerance, all servers unload the version and `ServerError` is raised.

@@ -1,8 +1,8 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
-The id of a training is a hash of the configuration, the start version and the groups. After a kill, the same
-call continues from the last checkpoint and ends with the same weights (on one CPU thread). If the
-training has ended, the call returns its version. Only one process at a time trains into a policies folder.
+If the process is killed, the same call continues from the last checkpoint and ends with the same weights (on
+one CPU thread). If the training has ended, the call returns its version. Only one process at a time trains
+into a policies folder.
 """
 
 import json
@@ -58,11 +58,11 @@ def retrain(
     targets: Sequence[VLLMServer] = (),
     watch: TrainingCallbacks = TrainingCallbacks(),  # noqa: B008  # frozen
 ) -> RetrainResult:
-    """Train the served version on these runs and publish the result. Imitation trains the start model.
+    """Train the served version on these runs, publish the result and, unless it is clearly worse, serve it.
 
-    The new version is compared with earlier versions on `problems`, and is served unless it is clearly worse.
-    By default, generated problems are used if the runs have the built-in format. `targets` are servers that
-    must load the new version. Files go into `policies`, a folder for one trainer at a time.
+    If the training imitates programs, it starts from the start model instead. The new version is compared
+    with earlier versions on `problems`. By default, generated problems are used if the runs have the built-in
+    model's format. `targets` are servers that must load the new version. Files go into the folder `policies`.
 
     An error leaves the served version unchanged. Raises `TrainingError` if there is nothing to train on, the
     data do not fit the model, a file cannot be written, or another trainer is running. Raises `PolicyError`
@@ -143,7 +143,7 @@ def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
 
 
 def default_policies(store: Store) -> Path:
-    """Return the policies folder: next to the file of `store`, or in the current directory without a file."""
+    """Return the default policies folder: next to the store's file, else in the current directory."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 

@@ -1,4 +1,4 @@
-"""Splits a suite into searched problems, held-out problems and problems of the guard."""
+"""Splits a suite into problems to search, to hold out, and to use for the guard (`guard.py`)."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], aske
     """Split a suite of two or more problems. `entries` has their families, and marks problems to hold out.
 
     Families with a marked problem are not searched, and at most `asked` marked problems are held out. Of the
-    other families, `split_problems` holds out at most `asked` problems, and at most half of the problems. If
-    problems are marked, the guard gets generated problems, otherwise problems of the suite if many are left.
-    Raises `ConfigError` if the marks leave nothing to search.
+    other families, `split_problems` holds out at most `asked` problems, and at most half of the problems. The
+    guard gets generated problems if any problem is marked. Otherwise, it gets problems of the suite, or none
+    if few are left. Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}
@@ -55,8 +55,8 @@ def split_problems(
 
     The choice depends on a hash of seed and id, so that adding a problem moves at most one other problem.
     `families` maps problem ids to families. A family of one problem is searched, and at most one problem of a
-    larger family is held out. This rule is off if there is one family, or if all families have one problem.
-    Raises `ConfigError` if nothing would be left to search.
+    larger family is held out. Families are ignored if there is only one, or if each has one problem. Raises
+    `ConfigError` if nothing would be left to search.
     """
     if not 0 <= held_out < len(problems):
         raise ConfigError(

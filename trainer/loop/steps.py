@@ -1,8 +1,4 @@
-"""Runs the steps of a planned training from the last checkpoint, and checks that the data fit the model.
-
-A checkpoint holds the number of finished steps and `Updater.state_dict`. All other state (order of groups,
-weightings, noise) derives from the seed and the step.
-"""
+"""Runs the steps of a planned training from the last checkpoint, and checks that the data fit the model."""
 
 import io
 import shutil
@@ -92,10 +88,7 @@ def _make_step(updater: Updater, plan: TrainingPlan, number: int, tokenizer: Any
 
 
 def _replayed(step: StepData, config: TrainConfig, number: int, tokenizer: Any) -> list[TrainingRow]:
-    """Return newly generated pretraining rows, one for each text of the step, so that the model forgets less.
-
-    The result is empty if the model does not write the built-in model's language.
-    """
+    """Return new pretraining rows, as many as the step has texts, so that the model forgets less."""
     count = len(step.texts) if PROMPT_END in tokenizer.get_vocab() else 0
     rng = Random(f"replay:{config.run.seed}:{number}")
     pairs = [sample_sequence(rng) for _ in range(count)]
@@ -116,7 +109,6 @@ def _check_logprobs(plan: TrainingPlan, model: Any) -> None:
 
 
 def _rows(plan: TrainingPlan, written_by: int | None = None) -> list[TrainingRow]:
-    """Return up to 16 rollouts of the plan as training rows; only those of version `written_by`, if given."""
     groups = (group for one in plan.data for group in one.groups)
     return [
         row_of(rollout)

@@ -59,7 +59,7 @@ class TrainingPlan(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Completion tokens to train on; a repeated token counts again, and pretraining data do not count."""
+        """Number of completion tokens to train on, counted in every pass and without pretraining data."""
         groups = (group for step in self.steps for group in step.groups)
         texts = (len(text.completion_ids) for step in self.steps for text in step.texts)
         return sum(len(one.token_ids or ()) for group in groups for one in group.rollouts) + sum(texts)
@@ -81,7 +81,7 @@ class TrainingCallbacks:
 
 
 def make_plan(store: Store, ids: Sequence[str], config: TrainConfig) -> TrainingPlan:
-    """Return the plan of a training on the runs `ids`; change nothing. Raises errors as `retrain` does."""
+    """Return the plan of a training on the runs `ids`, changing nothing. Raises the errors of `retrain`."""
     if not ids or len(set(ids)) < len(ids):
         raise ConfigError(f"runs to train on: expected different ones, found {ids}; name each once")
     runs = [store.run(run_id) for run_id in ids]

@@ -35,7 +35,7 @@ class LoopWatch(TrainingCallbacks):
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of a running loop: searches and trainings, in a store and a folder of policies."""
+    """Runs the searches and trainings of a loop, with a store and a policies folder."""
 
     loop: Loop
     store: Store
@@ -51,7 +51,7 @@ class Turns:
         serve_start_model(self.store, start_model)
 
     def take(self, rounds: int, *, trains: bool = True) -> None:
-        """Run rounds 1 to `rounds`: search and, if `trains`, train in each. Finished work is skipped."""
+        """Run rounds 1 to `rounds`: search and, if `trains` is true, train. Finished work is skipped."""
         self.begin()
         for number in range(1, rounds + 1):
             self.search_round(number)
@@ -61,8 +61,8 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Start or continue all searches of a round that are not finished.
 
-        Up to `jobs` processes are used. A single search, or a store in memory, needs only this process. If
-        runs fail in other processes, raises a `TrainingError` that names them.
+        Up to `jobs` processes are used, but only this process for a single search or a store in memory.
+        Raises a `TrainingError` that names the failed runs if runs fail in other processes.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}
         left = [index for index, run_id in enumerate(self.loop.run_ids(number)) if run_id not in ended]
@@ -91,7 +91,7 @@ class Turns:
             )
 
     def train_round(self, number: int) -> None:
-        """Train on the runs of a round; imitation uses all rounds so far. A finished training is skipped."""
+        """Train on the runs of a round (for imitation, of all rounds so far), unless this is already done."""
         first = 1 if self.loop.train.imitate.share else number
         runs = [run for one in range(first, number + 1) for run in self.loop.run_ids(one)]
         ended = self.store.ended_trainings()
@@ -112,8 +112,6 @@ class Turns:
 
 @dataclass(frozen=True)
 class _Search:
-    """The run of one problem in a round, as a task for another process."""
-
     loop: Loop
     round_number: int
     index: int

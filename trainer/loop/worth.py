@@ -1,4 +1,4 @@
-"""Compares the start model of a loop with its last version on held-out problems: gain and cost."""
+"""Compares a loop's last version with its start model on held-out problems: gain and cost."""
 
 import contextlib
 import json
@@ -67,7 +67,7 @@ class LoopComparison(NamedTuple):
     """For each unit, the costs of the `start` model and of the `trained` version; empty without training."""
 
     def break_even(self) -> list[BreakEven]:
-        """Return for each unit of cost the number of problems after which the loop has paid for itself."""
+        """Return, for each unit of cost, the number of problems after which the loop has paid off."""
         return [
             pays_after("trained", "start", "iid", unit, by_arm["trained"], by_arm["start"])
             for unit, by_arm in self.spent.items()
@@ -81,7 +81,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the cost `training`, and for `ANSWERS` answers to each problem the cost and solved share."""
+        """Return the cost `training` and, per problem, the cost and solved share of `ANSWERS` answers."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -223,7 +223,7 @@ def _spent(turns: Turns, rounds: int, made: Sequence[PolicyVersion]) -> dict[str
 
 
 def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
-    """Return for each round the best mean reward of a search, averaged over the searches of the round."""
+    """Return, for each round, the mean over its searches of the best program's mean reward."""
     best = {row.run: row.best_mean_reward for row in store.runs()}
     return [
         sum(best[run_id] or 0.0 for run_id in loop.run_ids(number)) / len(loop.searched)
@@ -234,8 +234,7 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
 def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
     """Return the verdict in words: whether the loop clearly raised the number of held-out problems solved.
 
-    The criterion is the area under the curve of solved problems over log(answers), from 1 to `ANSWERS`. It
-    rewards a model for needing fewer answers, and is less noisy than the last point alone.
+    The verdict compares areas under the curve of solved problems over log(answers), from 1 to `ANSWERS`.
     """
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
     gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)])

@@ -22,7 +22,7 @@ _LONGEST = 400
 
 
 def trained_view(found: TrainingResult) -> RenderableType:
-    """Return a table of best@k and E_w best@k (weightings w) before and after a training, with the gain."""
+    """Return a table of best@k and of its mean over random weightings, before and after a training."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
     maps = (found.before, found.after, found.expected_before, found.expected_after)
@@ -33,7 +33,7 @@ def trained_view(found: TrainingResult) -> RenderableType:
 
 
 def preview_view(found: Mapping[str, Any]) -> RenderableType:
-    """Return a view of a training's preview: some answers with rewards, whether VPO fits, and the cost."""
+    """Return a training's preview: some answers with rewards, whether VPO suits the domain, and the cost."""
     parts: list[RenderableType] = []
     for one in found["samples"]:
         table, prompt = Table.grid("", folded(), padding=(0, 1)), one["prompt"]
@@ -57,7 +57,7 @@ def preview_view(found: Mapping[str, Any]) -> RenderableType:
 
 
 def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
-    """Return the first policy's statistics as JSON. For several, add all, with differences to the first."""
+    """Return the first policy's statistics as JSON; for several policies, also all others and differences."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, ends, minus
 
     first, *others = found
@@ -72,10 +72,7 @@ def figures_json(found: Sequence[PolicyFigures]) -> dict[str, Any]:
 
 
 def figures_view(found: Sequence[PolicyFigures], domain: str) -> RenderableType:
-    """Return a table for each statistic, with the policies side by side.
-
-    The difference to the first policy is in parentheses. The cell is bold if its interval excludes zero.
-    """
+    """Return a table of each statistic for all policies, with their differences from the first policy."""
     from trainer.domains.policy_figures import BY_K, OF_ALL, minus
 
     first, *others = found

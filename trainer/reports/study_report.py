@@ -43,8 +43,9 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
-    An arm's `solved_by_search` and `unlocked` (solved, but not by the first reference) are of the study's
-    first strategy; without searches, both are None. `by_strategy` has these entries for every strategy.
+    An arm's `solved_by_search` and `unlocked` (solved problems that the first reference arm does not solve)
+    are those of the study's first strategy, or None without searches. `by_strategy` has both for every
+    strategy.
     """
     study = results.study
     figures = {
@@ -135,7 +136,7 @@ def _area_minus(ours: ArmRows, theirs: ArmRows) -> Difference:
 
 
 def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
-    """Return the mean of each statistic without k. `hypervolume` is None without rows, or for older rows."""
+    """Return the means of the statistics that do not depend on k. `hypervolume` can be None."""
     found = dict.fromkeys(("distinct_share", "diversity"), 0.0) | {"hypervolume": None}
     if samples is None:
         return found
@@ -144,7 +145,6 @@ def _sampled(samples: ArmRows | None) -> dict[str, float | None]:
 
 
 def _with_json_names(at_k: Mapping[str, Mapping[int, Any]]) -> dict[str, Mapping[int, Any]]:
-    """Return the statistics by k under their names in JSON, always with `best_at_k` and `pass_at_k`."""
     expected = {"expected_best_at_k": at_k["expected_at_k"]} if "expected_at_k" in at_k else {}
     return {"best_at_k": {}, "pass_at_k": {}, **at_k, **expected}
 

@@ -65,7 +65,7 @@ def plan_line(plan: TrainingPlan) -> str:
 
 
 def steps_table(steps: Sequence[TrainingStep]) -> Table:
-    """Return a table of a training's statistics: their means over the first and the last quarter of steps."""
+    """Return a table of a training's mean statistics in the first and in the last quarter of its steps."""
     part = max(1, len(steps) // 4)
     ends = {"first": steps[:part], "last": steps[-part:]}
     heads = (right(f"{name} {len(some)}") for name, some in ends.items())
@@ -142,7 +142,7 @@ def _panels(
 def before_after_table(
     before: ProbeResult, after: ProbeResult, names: tuple[str, str] = ("start", "trained")
 ) -> Group:
-    """Return a table of best@k and one of pass@k for two versions, with differences paired by problem.
+    """Return tables of best@k and pass@k for two versions, with differences paired by problem.
 
     A difference whose 95 % interval excludes zero is bold. Raises `ConfigError` if the problems differ.
     """
@@ -172,8 +172,8 @@ def write_before_after_png(path: Path, before: ProbeResult, after: ProbeResult) 
 def write_costs(path: Path, spent: Mapping[str, Mapping[str, ArmCosts]]) -> bool:
     """Plot the cost per solved problem, training included, against the number of problems.
 
-    `spent` has the costs of each arm, for each panel of the picture. An arm that solves nothing has no curve.
-    Without any curve, writes nothing and returns False. Raises `ConfigError` if `path` cannot be written.
+    `spent` maps panels of the picture to the costs of each arm. An arm that solves no problem has no curve.
+    If there is no curve, writes nothing and returns False. Raises `ConfigError` if `path` cannot be written.
     """
     panels = {}
     for panel, by_arm in spent.items():

@@ -1,7 +1,7 @@
-"""Is a reward vector worth training on with VPO? Statistics of evaluated groups, findings and advice.
+"""Diagnoses from sampled answers whether training with VPO on a problem's reward vector is worthwhile.
 
-A chain contains the answers of one completion. Training with VPO (arXiv 2605.22817) beats training on the
-best mean reward of a chain only if components rank answers differently, some rewards are above zero, and the
-chains of a prompt have different rewards. For weights w ~ Dirichlet(alpha), a constant component does not
-change normalised advantages, and n copies of a component act as one component with parameter n alpha.
+VPO is Vector Policy Optimization (arXiv 2605.22817). A chain contains the answers of one completion. VPO can
+beat training on the highest mean reward among a chain's answers only if components rank answers differently,
+some rewards are above zero, and the chains of a prompt have different rewards. For weights w ~
+Dirichlet(alpha), n copies of a component act as one component with parameter n alpha.
 """

@@ -1,4 +1,4 @@
-"""Findings about a sample of rewards with advice, and the verdict on training with VPO."""
+"""Findings and advice about a sample of rewards, and a verdict on training with VPO."""
 
 import math
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ reward readable answers (the authors use no format bonus)."""
 
 
 class Verdict(StrEnum):
-    """Whether it is worth training the proposer with VPO, given its present answers."""
+    """Whether training a model with VPO is worthwhile, given the model's present answers."""
 
     WORTH = "worth it"
     CHANGE = "worth it after changes"
@@ -48,8 +48,6 @@ class Verdict(StrEnum):
 
 
 class Finding(NamedTuple):
-    """A finding in words."""
-
     allows: Verdict
     """The best verdict possible in view of the finding; `WORTH` if the finding is only information."""
     text: str
@@ -58,8 +56,6 @@ class Finding(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """Advised training settings."""
-
     groups: Groups
     """Advised groups of the sample's components; with one component in each group, no grouping is advised."""
     answers: int
@@ -72,8 +68,6 @@ class Advice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Statistics, findings, advice and verdict for a sample."""
-
     sample: Sample
     figures: Figures
     advice: Advice
@@ -82,7 +76,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The best verdict that all findings allow."""
+        """The most favourable verdict that no finding rules out."""
         return self.findings[0].allows if self.findings else Verdict.WORTH
 
     @property
@@ -92,7 +86,7 @@ class Diagnosis:
 
     @property
     def objective_groups(self) -> list[list[str]]:
-        """The advised groups as objective names."""
+        """The advised groups, each as a list of objective names."""
         return [
             [name for index in group for name in self.sample.members[index]] for group in self.advice.groups
         ]
@@ -114,7 +108,6 @@ def diagnose(sample: Sample) -> Diagnosis:
 
 
 def advise(sample: Sample, figures: Figures) -> Advice:
-    """Return the training settings advised for a sample."""
     groups = behavioural_groups(sample.different_N_D)
     rollouts = max(len(pool) for pool in sample.pools)
     if rollouts == 1:

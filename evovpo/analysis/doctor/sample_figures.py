@@ -1,4 +1,4 @@
-"""Statistics of evaluated groups: correlations of components, rewards of answers, headroom of sets."""
+"""Statistics of sampled answers: correlations of components, mean rewards, and the headroom for VPO."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from evovpo.types import Group, Problem
 
 
 class Sample(NamedTuple):
-    """The rewards of evaluated completions. The problem's grouping has turned objectives into components."""
+    """The rewards of completions. If the objectives are grouped, each component is the mean of a group."""
 
     names: tuple[str, ...]
     members: tuple[tuple[str, ...], ...]
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
-    """Return the sample of a problem's evaluated groups; chains with a sandbox failure are left out."""
+    """Return the sample of all chains in `groups`, except chains on which the sandbox failed."""
     prompts: list[list[JudgedChain]] = []
     faulty = answers = 0
     for group in groups:
@@ -57,7 +57,7 @@ def sample_of(
     answers: int,
     faulty: int,
 ) -> Sample:
-    """Return the sample of `prompts`; each prompt has a list of chains without a sandbox failure."""
+    """Return a sample. `prompts` has a list of chains per prompt; `faulty` counts chains left out before."""
     different: dict[str, Floats] = {}
     slots = [key for chains in prompts for _, keys in chains for key in keys]
     for rewards, keys in (chain for chains in prompts for chain in chains):
@@ -86,7 +86,7 @@ _EPSILON = 1e-6
 
 
 class Headroom(NamedTuple):
-    """VPO's reward of a set of answers (E_w max w·r), minus the best answer's mean over components."""
+    """VPO's reward of a set of answers (E_w max w·r), minus the highest mean reward of a single answer."""
 
     single: float
     """Mean over chains. If chains have one answer, mean over random sets of `SET_SIZE` answers per prompt."""
@@ -97,20 +97,20 @@ class Headroom(NamedTuple):
 
 
 def weightings(components: int) -> Floats:
-    """Return about 1,000 fixed weightings `[K, D]`: draws from Dirichlet(1) and their cyclic shifts."""
+    """Return about 1,000 fixed weight vectors, shape (K, D): Dirichlet(1) draws and their cyclic shifts."""
     draws = np.random.default_rng(0).dirichlet(np.ones(components), -(-_WEIGHTINGS // components))
     return np.concatenate([np.roll(draws, shift, axis=1) for shift in range(components)])
 
 
 def mean_headroom(sets_S_m_D: Sequence[Floats], weights_K_D: Floats) -> float:
-    """Return the mean `Headroom` of S sets: E_w max w·r, minus the best answer's mean over components."""
+    """Return the mean headroom of S sets of answers. `Headroom` defines the headroom of a set."""
     return float(
         np.mean([expected_best(rewards, weights_K_D) - rewards.mean(axis=1).max() for rewards in sets_S_m_D])
     )
 
 
 def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
-    """Return about 2,000 random sets of at most `SET_SIZE` answers; each prompt has equally many sets."""
+    """Return about 2,000 random sets of at most `SET_SIZE` answers, equally many for each prompt."""
     rng = np.random.default_rng(0)
     each = -(-_SETS // len(pools))
     sets: list[Floats] = []
@@ -122,7 +122,7 @@ def random_sets(pools: Sequence[Sequence[Floats]]) -> list[Floats]:
 
 
 def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
-    """Return the rewards `[m, D]` of up to `SET_SIZE` answers, chosen to maximise E_w max w·r.
+    """Return the rewards, of shape (m, D), of at most `SET_SIZE` answers chosen to maximise E_w max w·r.
 
     The greedy choice reaches at least 1 - 1/e of the optimal value (Nemhauser, Wolsey and Fisher 1978).
     """
@@ -138,7 +138,7 @@ def best_set(answers_N_D: Floats, weights_K_D: Floats) -> Floats:
 
 
 def headroom(sample: Sample, groups: Groups) -> Headroom:
-    """Return the headroom in a sample after grouping its components by `groups`."""
+    """Return the headroom of a sample after averaging the components in each of `groups`."""
     weights = weightings(len(groups))
     pools = [[group_rewards(chain, groups) for chain in pool] for pool in sample.pools]
     singles = [chain for pool in pools for chain in pool] if sample.answers > 1 else random_sets(pools)

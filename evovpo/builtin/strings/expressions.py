@@ -21,7 +21,7 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Return the syntax tree of an expression. Raises one of `UNREADABLE` for invalid text."""
+    """Return the syntax tree of an expression. Raises an exception in `UNREADABLE` if `text` is invalid."""
     with warnings.catch_warnings():
         # Invalid escapes in strings are legal and only cause warnings.
         warnings.simplefilter("ignore")
@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return variants, shortest first. In each, one subexpression is replaced by one of its own parts."""
+    """Return variants of an expression with one subexpression replaced by a part of it, shortest first."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -66,7 +66,7 @@ def shorter(expression: str) -> list[str]:
 def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
     """Return the source of the function `entry(parameters)` that computes the canonical `expression`.
 
-    Raises one of `UNREADABLE` for an expression that is nested too deeply.
+    Raises an exception in `UNREADABLE` if the expression is nested too deeply.
     """
     tree = parse_expression(expression)
     has_re = any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return a program's canonical expression; None if the program does not have the form of `to_source`."""
+    """Return a program's canonical expression; None unless the program only returns one expression."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:

@@ -1,7 +1,8 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-A prompt has the number of answers, the examples as alignments (`references.py`), and maybe a parent program.
-A completion has up to four expressions, separated by `⟦sep⟧`, and then `⟦end⟧`. No spaces separate tokens.
+A prompt contains the requested number of answers, the examples, and possibly a parent program. In an example,
+the output consists of references to parts of the inputs (`references.py`). A completion has up to four
+expressions, separated by `⟦sep⟧`, and then `⟦end⟧`.
 """
 
 import re
@@ -36,7 +37,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the tokens with several characters that occur in programs, such as `.upper()`."""
+    """Return the tokens for parts of programs that have several characters, such as `.upper()`."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -66,7 +67,7 @@ def encode_prompt(
 ) -> str:
     """Return a prompt's text, which shows N examples (at most `MAX_ROWS`) and requests `answers` programs.
 
-    `parent` is a canonical expression, and `parent_outputs` are the parent's N outputs, None for an error.
+    `parent` is a canonical expression. `parent_outputs` has its N outputs, with None for an error.
     """
     shown = describe_inputs(inputs)
     wanted = describe_outputs(inputs, outputs)
@@ -82,7 +83,7 @@ def encode_prompt(
 
 
 def expression_fault(problem: Problem) -> str:
-    """Return why the built-in model's format does not fit `problem`, or an empty string."""
+    """Return the reason that `problem` does not fit the built-in model's format; empty if it fits."""
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
@@ -97,7 +98,7 @@ def expression_fault(problem: Problem) -> str:
 
 
 class ExpressionFormat:
-    """The built-in model's format: prompts show alignments, and completions contain several expressions."""
+    """The prompt format of the built-in model, which is described at the top of this file."""
 
     reply_tokens = 160
     max_rows = MAX_ROWS
@@ -113,7 +114,7 @@ class ExpressionFormat:
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return one message, which shows training rows and, if there is one, a parent program."""
+        """Return the prompt as one message, with training rows and, if there is one, the parent program."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
@@ -125,20 +126,20 @@ class ExpressionFormat:
         return (Message("user", text),)
 
     def can_show(self, problem: Problem, program: Program, role: ParentRole) -> bool:
-        """True if a prompt can show `program`: the role is `PARENT`, and the program is one expression."""
+        """True if a prompt can show `program`: `role` is `PARENT`, and the program is a single expression."""
         return (
             role is ParentRole.PARENT and expressions.from_source(program.source, problem.entry) is not None
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion with one answer per program; empty if the program is not one expression."""
+        """Return a completion of `programs`. A program that is not one expression gives an empty answer."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return the first `answers` answers of a rollout. Answers that are expressions have a program."""
+        """Return `answers` answers of a rollout. Only answers that are valid expressions have a `program`."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)

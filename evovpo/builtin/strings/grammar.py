@@ -1,8 +1,8 @@
 """The grammar of string expressions: trees of typed operations and their Python text.
 
 An expression is Python code that computes a string from arguments `x0`, `x1`, …. A tree is a nested tuple
-`(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. Types: `S` string, `L` list of
-strings, `I` integer, `B` boolean, `W` expression over the loop variable `w` of a comprehension.
+`(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. A letter is the type of a tree:
+`S` string, `L` list of strings, `I` integer, `B` boolean, `W` expression over a comprehension's variable `w`.
 """
 
 import ast
@@ -108,7 +108,7 @@ def spell(tree: Tree) -> str:
 
 
 def type_of(tree: Tree) -> str:
-    """Return the letter for the type of `tree`, as in the docstrings of this module and of `OPS`."""
+    """Return the letter for the type of `tree`, as listed at the top of this file and at `OPS`."""
     leaves = {"arg": "S", "lit": "T", "pat": "P", "int": "I"}
     return leaves.get(tree[0]) or OPS[tree[0]].type
 
@@ -144,10 +144,7 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield variants of `tree`. In each, one string or list operation is replaced by a part of the same type.
-
-    Pretraining replaces each sampled program by the shortest variant with the same outputs.
-    """
+    """Yield variants of `tree` with one string or list operation replaced by a part of the same type."""
     for path in paths(tree):
         node = subtree(tree, path)
         if node[0] not in OPS:

@@ -16,7 +16,7 @@ _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", 
 
 
 def join_language(problem: Problem) -> JoinLanguage | None:
-    """Return the join language of `problem`, or None if it is not a by-example problem on strings."""
+    """Return conditions and functions to join programs, or None if the built-in model cannot write them."""
     if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]
@@ -38,10 +38,9 @@ def join_language(problem: Problem) -> JoinLanguage | None:
 
 
 def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
-    """Return {condition: its results for all rows} for the conditions of joins, simplest first.
+    """Return {condition: its result for each row} for the possible conditions of a join, simplest first.
 
-    The conditions derive from the training inputs. Conditions that hold for all rows or no row are left out.
-    Of several conditions with the same results, only the first is returned.
+    A condition is left out if it holds for all rows or for no row, or if an earlier one has the same results.
     """
     found: dict[tuple[bool, ...], str] = {}
     for text in _tests(rows):
@@ -53,7 +52,10 @@ def conditions(rows: Sequence[Sequence[str]]) -> dict[str, tuple[bool, ...]]:
 
 @functools.lru_cache(maxsize=4096)
 def predicate(text: str, arguments: int) -> Callable[[Sequence[str]], bool]:
-    """Return the condition `text` as a function of a row. `eval` is safe: conditions quote all literals."""
+    """Return a function that evaluates the condition `text` on a row.
+
+    `text` is passed to `eval`. This is safe, because training text occurs in `text` only as quoted literals.
+    """
     test: Callable[..., bool] = eval(f"lambda {', '.join(ARGUMENTS[:arguments])}: {text}")
     return lambda row: test(*row)
 

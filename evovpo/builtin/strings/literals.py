@@ -32,7 +32,7 @@ class Literals:
         return ("arg", self.rng.randrange(self.arguments))
 
     def literal(self) -> Tree:
-        """Return a literal to find in an input, mostly a separator that occurs in the inputs."""
+        """Return a literal for searching in an input, mostly a separator that occurs in the inputs."""
         draw = self.rng.random()
         if self._shared and draw < 0.16:
             word = self.rng.choice(self._shared)
@@ -44,7 +44,7 @@ class Literals:
         return ("lit", self.rng.choice(SEPARATORS + OTHER_LITERALS[1:]))
 
     def glue(self) -> Tree:
-        """Return a literal to write into an output: a separator, a short text, or sometimes made-up words."""
+        """Return a literal for a part of an output: a separator, a short text, or sometimes made-up words."""
         draw = self.rng.random()
         if draw < 0.62:
             return ("lit", self.rng.choice(SEPARATORS))
@@ -63,11 +63,11 @@ class Literals:
         )
 
     def index(self) -> Tree:
-        """Return an item index, from the start or the end."""
+        """Return the index of an item; negative indices count from the end."""
         return ("int", self.rng.choices((0, 1, 2, 3, -1, -2, -3), (6, 5, 3, 1.5, 5, 2, 1))[0])
 
     def bound(self) -> Tree:
-        """Return a slice bound, from the start or the end."""
+        """Return the bound of a slice; negative bounds count from the end."""
         values = (1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5)
         return ("int", self.rng.choices(values, (8, 6, 5, 4, 2, 1, 1, 1, 4, 3, 2, 2, 0.7))[0])
 

@@ -1,7 +1,7 @@
 """Writes examples as alignments: inputs are split into runs, and outputs are references to these runs.
 
-A run is a sequence of letters, of digits or of spaces, or any other single character. A token is a word in
-`⟦…⟧` or a single character.
+A run of characters is a series of letters, a series of digits, a series of spaces, or one other character.
+A token is a name in brackets `⟦…⟧`, or a single character.
 """
 
 import re
@@ -24,13 +24,13 @@ _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
 
 
 def runs(text: str) -> list[str]:
-    """Return the runs of `text`, in order."""
+    """Split `text` into runs of letters, digits or spaces, and single other characters."""
     return _RUN.findall(text)
 
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return a token of kind and length for a run of letters, digits or spaces; else the `plain` text."""
+    """Return a token for the kind and length of a run. Another character is returned as `plain` text."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -49,7 +49,7 @@ def run_class(run: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return literal text with the token brackets `⟦⟧` replaced by `[]`."""
+    """Return `text` with the token brackets `⟦⟧` replaced by `[]`."""
     return text.replace("⟦", "[").replace("⟧", "]")
 
 
@@ -63,7 +63,7 @@ class _Way(NamedTuple):
 
 
 class _Piece(NamedTuple):
-    """One piece of an output: literal text, or references to all runs that could have produced the text."""
+    """One piece of an output: literal text, or the references to all runs that could produce the text."""
 
     text: str
     ways: tuple[_Way, ...] = ()
@@ -112,7 +112,7 @@ _FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
-    """Return (form, length) for each form of `run`, such as upper case or a prefix, found at `position`."""
+    """Return (form, length) for forms of `run` (a prefix, upper case, ...) in `output` at `position`."""
     found = []
     for form, change in _CASES:
         changed = change(run)
@@ -159,10 +159,9 @@ def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) ->
 
 
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text for each of N rows, which shows the arguments as runs.
+    """Return one text for each of N rows, with the kind and length of each run of the arguments.
 
-    A run of letters or digits is spelled out only if it is short and occurs in several rows, because only
-    such a run can be a constant of the program.
+    Short words and numbers that occur in several rows are also spelled out, as the program may need them.
     """
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})
@@ -189,8 +188,8 @@ def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
 def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> list[str]:
     """Return one text for each of N rows, which shows the output as references to runs and as characters.
 
-    A reference counts runs from the start or the end of an argument. If several references fit a piece, the
-    reference that fits in most rows is used. An output of None is written as an error.
+    A reference counts runs from the start or the end of an argument. If several references fit a piece of an
+    output, the one that fits in most rows is used. An output of None is written as an error.
     """
     per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
     constants = _common_affix_positions(outputs)

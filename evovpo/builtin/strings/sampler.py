@@ -1,6 +1,6 @@
 """Draws random typed string expressions, with literals that fit the given inputs.
 
-The random baseline, pretraining and generated tasks depend on the order of the random draws in this file.
+Keep the order of the random draws: the random baseline, pretraining and generated tasks depend on it.
 """
 
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ _TEST_OPS = (
 
 
 class Sampler(Literals):
-    """Draws random trees (see `grammar.py`) of programs and of their parts; `Literals` draws the leaves."""
+    """Draws random expression trees (see `grammar.py`). The base class draws their leaves."""
 
     def _pick(self, table: Sequence[tuple[float, str]]) -> str:
         weights, names = zip(*table, strict=True)
         return str(self.rng.choices(names, weights)[0])
 
     def string(self, depth: int) -> Tree:
-        """Return a string-valued tree; a larger `depth` allows more nested operations, 0 none."""
+        """Return a tree for a string. A larger `depth` allows more nested operations; 0 gives an argument."""
         if depth <= 0:
             return self.argument()
         name = self._pick(_STRING_OPS)
@@ -151,7 +151,7 @@ class Sampler(Literals):
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
-        """Return a list-valued tree for `join`; a larger `depth` allows more nested operations."""
+        """Return a tree for a list of strings to join. A larger `depth` allows more nested operations."""
         name = self._pick(_JOINED_OPS)
         if name in ("words", "split", "findall") or depth <= -1:
             return self.plain_list(depth)
@@ -228,7 +228,7 @@ class Sampler(Literals):
         return (test, value, ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))))
 
     def program(self) -> Tree:
-        """Return the tree of a whole program. About two fifths of the programs have a branch."""
+        """Return the tree of a whole program. About 40 % of the programs contain a conditional expression."""
         draw = self.rng.random()
         if draw < 0.34:
             then, other = self._branch(), self._branch()

@@ -1,9 +1,9 @@
 """Reads tasks of LiveCodeBench: JSON Lines with question, starter code, public and private tests.
 
-The format is the code-generation format of github.com/LiveCodeBench/LiveCodeBench (arXiv 2403.07974). A test
-of type `functional` has one JSON argument per line and a JSON result; `metadata` has the function's name. A
-test of type `stdin` becomes a call of a function from input text to output text. Private tests are pickled
-JSON text, compressed with zlib, in base64. The unpickler here imports nothing, so it cannot run code.
+The format is the one for code generation in github.com/LiveCodeBench/LiveCodeBench (arXiv 2403.07974). A test
+of type `functional` has one JSON argument per line and a JSON result. The name of its function is in
+`metadata`. A test of type `stdin` becomes a test of a function that turns input text into output text.
+Private tests are pickled JSON text, compressed with zlib, in base64. The unpickler cannot import or run code.
 """
 
 import ast
@@ -168,7 +168,7 @@ def _cases(value: object, where: str) -> _Cases:
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """An unpickler for text, numbers, lists and dictionaries. Everything that needs an import is refused."""
+    """An unpickler for text, numbers, lists and dictionaries. It refuses all data that need an import."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it asks for {module}.{name}")

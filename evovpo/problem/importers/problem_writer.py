@@ -50,7 +50,7 @@ def _held_out(task: ImportedTask) -> ImportedTask:
 
 
 def write_problem(folder: Path, task: ImportedTask) -> None:
-    """Write a task as a problem folder: with examples or, if outputs are compared by words, with a scorer."""
+    """Write a task as a problem folder: with examples, or with a scorer if outputs are compared by words."""
     folder.mkdir(exist_ok=True)
     (folder / "seed.py").write_text(task.seed, encoding="utf-8")
     toml = [
@@ -89,12 +89,11 @@ def write_problem(folder: Path, task: ImportedTask) -> None:
 
 
 def folder_name(task: str) -> str:
-    """Return the default folder name of a task."""
     return re.sub(r"[^a-z0-9]+", "-", task.lower()).strip("-") or "task"
 
 
 def dealt(count: int) -> list[list[int]]:
-    """Deal `count` tests round-robin to at most 16 components; return the test indices of each component."""
+    """Distribute `count` tests over at most 16 reward components; return the test indices of each."""
     hands = min(count, MOST_COMPONENTS)
     return [list(range(hand, count, hands)) for hand in range(hands)]
 

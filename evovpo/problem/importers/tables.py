@@ -29,7 +29,7 @@ _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Return each row of a table as {column: cell}. Raises `ProblemError`, also for a table without rows."""
+    """Return each row of a table as {column: cell}. Raises `ProblemError` if there are no valid rows."""
     kind, sheet = path.suffix.lower(), io.StringIO()
     if kind == ".jsonl":
         lines = enumerate(read_lines(path), start=1)
@@ -119,11 +119,12 @@ def write_rows(
     rows: Sequence[Mapping[str, Any]],
     changed: Mapping[str, Collection[int]],
 ) -> None:
-    """Write `rows` to `file` in the format of path `out` or, if `out` has no table suffix, of path `table`.
+    """Write `rows`, which are the rows of `table` with new values, to `file`.
 
-    `rows` are the rows of `table` with new values; `changed` is {column: numbers of changed rows, from 1}.
-    If both formats are the same, the CSV separator or the other Excel cells are kept. No new value
-    becomes a formula. Raises `ProblemError`.
+    `changed` is {column: numbers of changed rows, from 1}. The suffix of `out` determines the format; if it
+    is not the suffix of a table, the suffix of `table` does. If the format stays the same, a CSV file keeps
+    its separator, and an Excel file its unchanged cells. No new value becomes a formula. Raises
+    `ProblemError` if an Excel file needs the package openpyxl, which is not installed.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -159,13 +160,13 @@ def write_rows(
 
 
 def _not_a_formula(value: Any) -> Any:
-    """Return a value for a CSV cell; text that a spreadsheet would read as a formula gets an apostrophe."""
+    """Return a value for a CSV cell. A formula gets an apostrophe, so that no spreadsheet computes it."""
     is_formula = isinstance(value, str) and re.match(r"[=@\t\r]|[+-](?![\d\s.,()/%eE-]*$)", value)
     return f"'{value}" if is_formula else value
 
 
 def parameter_names(columns: Iterable[str]) -> dict[str, str]:
-    """Return parameter name -> column. No parameter name is a keyword or the name of a builtin."""
+    """Return {parameter name: column}. No parameter name is a keyword or the name of a builtin."""
     names: dict[str, str] = {}
     for number, column in enumerate(columns, start=1):
         name = re.sub(r"\W+", "_", column.lower()).strip("_")
@@ -178,7 +179,7 @@ def parameter_names(columns: Iterable[str]) -> dict[str, str]:
 
 
 def cell_value(cell: Any) -> Any:
-    """Return None for an empty cell, the parsed value of a JSON cell, else the text of the cell."""
+    """Return None for an empty cell, the value of a cell with JSON, and the text of any other cell."""
     try:
         return None if cell == "" else json.loads(cell)
     except (TypeError, ValueError):
@@ -186,7 +187,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return each row's arguments. `are_text` maps a parameter to False if its cells are read as JSON."""
+    """Return the arguments in each row. `are_text` is {parameter: False if its cells are read as JSON}."""
     columns = parameter_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -202,16 +203,15 @@ def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]
 
 
 def is_table(name: str | Path) -> bool:
-    """True if a file name has the suffix of a table."""
     return Path(name).suffix.lower() in TABLES
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return (task, text). The task is to compute column `output` (default: the last); the text counts rows.
+    """Return the task to compute column `output` (default: the last), and a text on the rows that are used.
 
-    Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0 and
-    then sorted so that every form (`form_of`) comes early. The first rows are for training, the next rows are
-    held out. Raises `ProblemError`.
+    Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0.
+    Then, the first row of each pattern (`form_of`) is moved to the front. The first rows are for training,
+    the next rows are held out. Raises `ProblemError` if the table is invalid or a column is missing.
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
@@ -267,14 +267,14 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return the pattern of values: a run of letters becomes `a`, a run of digits `0`; the rest stays."""
+    """Return the pattern of values: each run of letters becomes `a`, and each run of digits becomes `0`."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return {inputs: row numbers} for the rows with an empty `column` and a form that no example has.
+    """Return the numbers, from 1, of rows that have an empty `column` and a pattern that no example has.
 
-    The inputs stand for a form (`form_of`): they are from the first row with this form. Rows count from 1.
+    There is an entry for each pattern (`form_of`). Its key is the inputs of the first row with the pattern.
     """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
@@ -291,7 +291,8 @@ def write_table(
 ) -> tuple[Path, str]:
     """Write the task of `table_task` as a problem; return the problem's folder and the text of `table_task`.
 
-    The default folder is in `evovpo-out`, and is reused for an unchanged task. Raises `ProblemError`.
+    The default for `folder` is a folder in `evovpo-out`, which is reused if the task has not changed. Raises
+    `ProblemError` if there is no valid task or `folder` is not empty.
     """
     task, said = table_task(path, output, inputs)
     place = folder or Path("evovpo-out", f"{path.stem}-{content_id(repr(task))[:8]}")
@@ -305,7 +306,7 @@ def write_table(
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:
-    """Return {parameter: True if its value is text in all training examples}; False without examples."""
+    """Return {parameter: True if its value is text in all training examples}."""
     return {
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)

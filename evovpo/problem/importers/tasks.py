@@ -1,4 +1,4 @@
-"""Imported tasks with their tests, and readers for JSON Lines or one JSON list, plain or gzipped."""
+"""Types for imported tasks with tests, and readers for JSON files, which may be gzipped."""
 
 import ast
 import gzip
@@ -54,11 +54,11 @@ class SkippedTask(NamedTuple):
 
 
 class UnusableTaskError(ValueError):
-    """A value, test or task that cannot be used; the message says why."""
+    """Error for a value, test or task that cannot be used; the message says why."""
 
 
 def parse(source: str) -> ast.Module:
-    """Return the syntax tree of Python code; raises `UnusableTaskError`."""
+    """Return the syntax tree of Python code. Raises `UnusableTaskError` if the code is invalid."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ignore invalid escapes in imported code
@@ -68,7 +68,7 @@ def parse(source: str) -> ast.Module:
 
 
 def usable(task: ImportedTask) -> ImportedTask:
-    """Return a task without repeated and overlong tests.
+    """Return a task without its repeated and overlong tests.
 
     Raises `UnusableTaskError` if no test is left, if tests contradict each other, if a program that returns
     nothing passes all tests, or if the function has no parameters.
@@ -98,7 +98,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_values(path: Path) -> Iterator[object]:
-    """Yield the values in a file, which is JSON Lines or one JSON list. Raises `ProblemError`."""
+    """Yield the values in a file of JSON Lines or one JSON list. Raises `ProblemError` if it is invalid."""
     lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
     if next(iter(lines.values()), "").lstrip().startswith("["):
         yield from parsed("\n".join(lines.values()), f"{path}")
@@ -108,7 +108,7 @@ def read_values(path: Path) -> Iterator[object]:
 
 
 def checked_record(value: object, kind: type[Model], where: str) -> Model:
-    """Return a value as a record of type `kind`. Raises `ProblemError`, which names the invalid field."""
+    """Return a value as a record of type `kind`. Raises a `ProblemError` that names the invalid field."""
     if not isinstance(value, dict):
         raise ProblemError(f"{where}: expected an object, found {value!r:.60}; is it the right file?")
     try:
@@ -128,7 +128,7 @@ def checked_record(value: object, kind: type[Model], where: str) -> Model:
 
 
 def parsed(text: str, where: str) -> Any:
-    """Return the value of a JSON text. Raises `ProblemError` with the location `where`."""
+    """Return the value of a JSON text. Raises a `ProblemError` that names the location `where`."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -136,7 +136,7 @@ def parsed(text: str, where: str) -> Any:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a file, which may be gzipped. Raises `ProblemError`."""
+    """Yield the lines of a file, which may be gzipped. Raises `ProblemError` if it cannot be read."""
     try:
         with path.open("rb") as file:
             is_packed = file.read(2) == _GZIP

@@ -106,7 +106,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint in folder `path`, or the latest checkpoint below it. Raises `ProblemError`."""
+    """Return the checkpoint in `path`, or the latest one below `path`. Raises `ProblemError` without one."""
     folder = _checkpoint_folder(path)
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}
@@ -145,7 +145,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _parents_first(programs: list[CheckpointProgram]) -> list[CheckpointProgram]:
-    """Return programs sorted by iteration, but each after its parent, because migrants have iteration 0."""
     waiting = sorted(programs, key=lambda item: (item.iteration, item.timestamp, item.id))
     missing = {program.id for program in waiting}
     found: list[CheckpointProgram] = []

@@ -1,7 +1,6 @@
 """Converts OpenEvolve's YAML configuration to settings of evovpo.
 
-OpenEvolve's own loader reads the values. It ignores unknown keys, so this module checks all keys. Secrets are
-neither stored nor displayed.
+Unknown keys are reported. Secrets are neither stored nor displayed.
 """
 
 import dataclasses
@@ -49,11 +48,11 @@ class OpenEvolveSettings(NamedTuple):
     keys: tuple[Key, ...]
 
     def base(self) -> dict[str, object]:
-        """Return `values` and `models` in sections, as in a configuration file of evovpo."""
+        """Return the settings as nested sections, as in a configuration file of evovpo."""
         return in_sections(self.values | ({"models": list(self.models)} if self.models else {}))
 
     def remarks(self, name: str) -> list[str]:
-        """Return one line: key counts by effect, and the command `evovpo check {name}`; [] without keys."""
+        """Return a line that counts the keys by effect, or no line if there are no keys."""
         names = {effect: {key.name for key in self.keys if key.effect is effect} for effect in Effect}
         counts = ", ".join(f"{len(found)} {effect}" for effect, found in names.items())
         unknown = f" (unknown: {', '.join(sorted(names[Effect.UNKNOWN]))})" * bool(names[Effect.UNKNOWN])
@@ -61,7 +60,7 @@ class OpenEvolveSettings(NamedTuple):
         return [said] * bool(self.keys)
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return a grid axis for each feature dimension: source length, reward, score or raw metric."""
+        """Return a `Feature` (axis of the grid) for each feature dimension except `diversity`."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)
@@ -75,7 +74,7 @@ _SECTIONS = ("llm", "prompt", "database", "evaluator", "evolution_trace")
 
 
 def read_settings(path: Path) -> OpenEvolveSettings:
-    """Return the settings in the YAML file `path`. Raises `ConfigError` if it is not OpenEvolve's format."""
+    """Return the settings in an OpenEvolve YAML file. Raises `ConfigError` if the file is invalid."""
     raw = _raw_yaml(path)
     loaded = _loaded(path, raw)
     models = _model_tables(raw, loaded)
@@ -156,7 +155,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with aliases expanded. A cycle counts as too many values."""
+    """Return the number of values in a YAML node with aliases expanded. A cycle exceeds `_MOST_NODES`."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())
@@ -166,7 +165,6 @@ def _size(node: Any, known: dict[int, int]) -> int:
 
 
 def _loaded(path: Path, raw: Mapping[str, Any]) -> Any:
-    """Return OpenEvolve's configuration object for a file, without empty values and API keys."""
     from openevolve.config import Config
 
     for name in _SECTIONS:

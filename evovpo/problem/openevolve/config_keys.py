@@ -1,4 +1,4 @@
-"""Maps each key of OpenEvolve's configuration to a setting, or to the reason that it has no effect."""
+"""Maps each key of OpenEvolve's configuration to a setting, or to the reason why it has no effect."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,6 @@ NO_JUDGE = "judgements come from the evaluator alone, without evaluator.use_llm_
 
 
 def _elites(config: Any) -> int:
-    """Return the archive size per island: OpenEvolve's shared archive / number of islands, rounded up."""
     size, islands = int(config.database.archive_size), int(config.database.num_islands)
     return max(1, math.ceil(size / max(1, islands)))
 

@@ -47,9 +47,9 @@ class OpenEvolveEvaluator:
     def evaluate(self, program: Program, every_stage: bool = False) -> Evaluation:
         """Return the evaluation of `program`: its raw metrics and its reward vector.
 
-        With `every_stage`, no threshold stops the program. A missing or non-finite metric has reward 0. If
-        the program or the evaluator fails, all rewards are 0. If the sandbox fails, the status is
-        `sandbox_error`, there are no rewards, and the caller may try again.
+        With `every_stage`, all stages of the evaluator run, whatever the scores of earlier stages. A missing
+        or non-finite metric has reward 0. If the program or the evaluator fails, all rewards are 0. If the
+        sandbox fails, the status is `sandbox_error` and there are no rewards.
         """
         problem, thresholds = self.problem, self._folder.thresholds
         if every_stage:
@@ -97,10 +97,10 @@ class OpenEvolveEvaluator:
 
 
 def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[float]) -> WholeJob | None:
-    """Return the sandbox job that evaluates a program with the functions of the file `evaluator`.
+    """Return the sandbox job that evaluates a program with the functions in the file `evaluator`.
 
-    The job calls the stage functions if there are `thresholds`, else `evaluate`. Return None if `suffix` is
-    `/` and the program is no bundle of files. A single file has the name `program_{id}{suffix}`.
+    If there are `thresholds`, the job calls the evaluator's stage functions, otherwise `evaluate`. Returns
+    None if programs are folders (`suffix` is `/`), but this program is not a bundle of files.
     """
     name = f"program_{program.id}"
     if suffix == "/":
@@ -118,7 +118,8 @@ def job_of(program: Program, suffix: str, evaluator: str, thresholds: Sequence[f
 def open_openevolve(problem: Problem, config: Config) -> Iterator[OpenEvolveEvaluator]:
     """Yield a started evaluator for `problem`. The evaluated programs cannot read the store's files.
 
-    Raises `ProblemError` without `problem.folder`, `ConfigError` for invalid permissions, and `SandboxError`.
+    Raises `ProblemError` if the problem has no folder, `ConfigError` if permissions are invalid, and
+    `SandboxError` if the sandbox does not start.
     """
     if problem.evaluator is None or problem.folder is None:
         raise ProblemError(f"problem '{problem.id}': expected the folder of its evaluator, found none")

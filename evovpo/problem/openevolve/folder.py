@@ -65,7 +65,7 @@ def other_settings(path: Path) -> list[str]:
 def read_project(path: Path, initial_program: str | None = None) -> Project:
     """Return the project at `path`, which is its folder or its evaluator file.
 
-    `initial_program` is the file or folder of the initial program; with None, the usual names are searched.
+    `initial_program` is the file or folder of the initial program; if None, usual names are tried.
     Raises `ProblemError` if the evaluator or the initial program is missing, ambiguous or unreadable.
     """
     folder = (path.parent if path.is_file() else path).resolve()
@@ -95,8 +95,8 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
 def content_digest(project: Project, writable: Sequence[Path] = ()) -> str:
     """Return a hash of a project's files, regardless of the folder's path.
 
-    Run outputs, documentation and settings are left out. The problem's version covers the settings. In the
-    paths `writable` only code counts, because the evaluator writes there.
+    Run outputs, documentation and settings are not hashed. In folders to which the evaluator may write
+    (`writable`), only code is hashed.
     """
 
     def is_input(path: Path) -> bool:

@@ -58,7 +58,7 @@ OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[Op
 
 
 def is_unchanged(problem: Problem, config: Config) -> bool:
-    """True if a stored problem's files and evaluator settings are still those from which it was made."""
+    """True if neither files nor evaluator settings have changed since the problem was stored."""
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
@@ -77,11 +77,11 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics declared in `metrics.toml`, or in the file that `evaluator.metrics` names.
-    Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds come from
-    one evaluation of the initial program, or from the first problem in `frozen` (stored problems, oldest
-    first) with the same files and objectives. Thus, noisy metrics do not make a new problem each time.
-    `known` returns the stored evaluation of its initial program, for the remarks.
+    The objectives are the metrics declared in `metrics.toml` or the file in the setting `evaluator.metrics`.
+    Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds are
+    derived from an evaluation of the initial program. If a problem in `frozen` (stored problems, oldest
+    first) has the same files and objectives, its bounds are reused, because metrics may be noisy. `known`
+    returns the stored evaluation of a problem's initial program.
 
     Raises `ProblemError` for an invalid directory, `SandboxError` if the initial program cannot be run here,
     and `InitialProgramError` if the initial program fails or has no numeric metric.
@@ -135,7 +135,7 @@ def load_openevolve(
 def _content(
     project: Project, declared: dict[str, MetricDeclaration], config: Config, is_old: bool = False
 ) -> tuple[str, ...]:
-    """Return what the version of a problem covers. Earlier versions of evovpo (`is_old`) hashed all files."""
+    """Return the texts for the hash of a problem. With `is_old`, follow the rules of old evovpo versions."""
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -203,7 +203,7 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return a hash of `version`: the version of evaluations made by OpenEvolve, which no search reuses."""
+    """Return the problem version for evaluations made by OpenEvolve itself, which no search reuses."""
     return content_id("imported", version)
 
 

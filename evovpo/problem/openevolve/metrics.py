@@ -1,7 +1,4 @@
-"""Converts an evaluator's metrics to a reward vector in [0, 1].
-
-Raw metrics are stored unchanged. `Problem.evaluator.metrics` lists the vector's metrics with bounds.
-"""
+"""Converts an evaluator's metrics to a reward vector in [0, 1]."""
 
 import json
 import math
@@ -68,7 +65,7 @@ def suggests_lower(name: str) -> bool:
 
 
 def describe(metric: Metric, is_reward: bool = True) -> str:
-    """Return a metric's description for prompts. Without `is_reward`, the description mentions no rewards."""
+    """Return a metric's description for prompts. It mentions rewards only if `is_reward` is true."""
     if not is_reward:
         return f"higher is better; the initial program's is {metric.low:.6g}"
     way = "lower" if metric.lower_is_better else "higher"
@@ -87,7 +84,7 @@ def section_line(name: str) -> str:
 
 
 def reward(metric: Metric, value: float) -> float:
-    """Return the reward of a finite number, from 0 to 1. A soft metric never gives exactly 0 or 1."""
+    """Return the reward of a value, from 0 to 1. A metric without bounds never gives exactly 0 or 1."""
     span = metric.high - metric.low
     if metric.is_soft:
         share = 0.5 + math.atan((value - metric.low) / span) / math.pi
@@ -117,9 +114,9 @@ def learn(
     """Return the metrics that form the reward vector; `metrics` are the values of the initial program.
 
     The result has the `declared` metrics that are numbers in `metrics` or have bounds. If no metric is
-    declared, the score is the only metric (`combined_score`, which gets `left_out`). A metric without bounds
-    is soft: the initial program gets reward 1/2, and a value better by one span gets 3/4. For an initial
-    value of 0, the span is 1. For other values, the span is the absolute value, but at least 0.001.
+    declared, the only metric is the score: `combined_score`, or the mean of all metrics not in `left_out`.
+    If a metric has no bounds, the initial value v has reward 1/2, and a value better by s has reward 3/4.
+    Here s is 1 if v is 0, and otherwise the maximum of |v| and 0.001.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -148,7 +145,7 @@ def _metric(name: str, value: float | None, said: MetricDeclaration) -> Metric:
 
 
 def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration], list[str]]:
-    """Return the metrics declared in a `metrics.toml`, and its list `allow`; both empty without a file.
+    """Return the declared metrics and the list `allow` in a `metrics.toml`; both are empty without a file.
 
     Raises a `ProblemError` that names the file and all errors.
     """
@@ -179,7 +176,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` text that declares the `counted_metrics`; names suggest the directions."""
+    """Return a `metrics.toml` text with the metrics in the score; directions are guessed from the names."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -190,8 +187,8 @@ def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]
     """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
     The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound is 25 % farther from the worse bound than the best value is. The better bound is beyond 0
-    only if the best value is, because errors are never negative. Names decide undeclared directions.
+    better bound is best + (best - worse) / 4, where `best` is the best value. If only the bound would cross
+    0, the bound is 0, because errors are never negative. Undeclared directions are guessed from the names.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",

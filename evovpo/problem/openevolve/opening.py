@@ -37,9 +37,12 @@ def open_project(
 
     Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
     The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is `none`, no YAML is read.
-    `frozen` and `known` read the store for `load_openevolve`. Permissions are in `allow` and the user's
-    settings. Each entry of `allow` in `metrics.toml` needs a permission; in a run, so do servers and keys in
-    the project's own YAML. Raises `NotAllowedError`, `ConfigError`, and errors of `load_openevolve`.
+    `frozen` and `known` return the arguments of the same names for `load_openevolve`. Raises the errors of
+    `load_openevolve`, and `ConfigError` for invalid settings.
+
+    The user grants permissions with the argument `allow` or in settings. The entries of the list `allow` in
+    `metrics.toml` need permission. If `is_run`, servers and keys in the project's own YAML need permission,
+    too. Raises `NotAllowedError` if a permission is missing.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

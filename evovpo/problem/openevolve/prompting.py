@@ -17,8 +17,7 @@ class OpenEvolvePrompts:
     """The prompt format of OpenEvolve projects with their own templates.
 
     OpenEvolve makes the prompts that ask for one improvement of one program; evovpo makes all other prompts.
-    OpenEvolve's prompts show feedback and failed answers as artifacts. The placeholder `{changes}` is always
-    "Unknown changes", because evovpo does not store changes in OpenEvolve's form.
+    In OpenEvolve's prompts, the placeholder `{changes}` always becomes "Unknown changes".
     """
 
     ways: ClassVar[Mapping[str, float]] = {}
@@ -36,7 +35,7 @@ class OpenEvolvePrompts:
         self.can_show, self.reply, self.answers = ours.can_show, ours.reply, ours.answers
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return a system and a user message; raises `ConfigError` for a template that cannot be filled."""
+        """Return a system and a user message. Raises `ConfigError` if a template cannot be filled."""
         parent, config = request.parent, self._config
         if parent is None or request.kind is not PromptKind.MUTATE or request.answers != 1:
             return self._ours.messages(problem, request)

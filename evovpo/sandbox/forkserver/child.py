@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move descriptors, given as {new number: descriptor}. Close all other descriptors above 2."""
+    """Move descriptors to the numbers in {new number: descriptor}. Close all other descriptors above 2."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -66,13 +66,13 @@ def own_cpu_ms() -> float:
 
 
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return `soft` and `hard`, each at most this process's present hard limit on the resource `name`."""
+    """Return `soft` and `hard`, lowered to the present hard limit of this process on resource `name`."""
     ceiling = resource.getrlimit(name)[1]
     return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
 
 
 def limit_candidate(wanted: dict[str, Any], own_bytes: int) -> None:
-    """Set soft limits of this fork-server for its next children. A later call can raise these limits."""
+    """Set the soft resource limits that the next children of this fork-server inherit."""
     for name, value in (
         (resource.RLIMIT_AS, own_bytes + (wanted["memory_mb"] << 20)),
         (resource.RLIMIT_FSIZE, max(wanted["result_bytes"], wanted["log_bytes"]) + 1),

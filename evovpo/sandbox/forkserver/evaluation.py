@@ -36,9 +36,9 @@ Imported: TypeAlias = tuple[ModuleType, object]
 def become_evaluation(
     settings: Settings, filters: list[kernel.Filter], imported: Imported | None, descriptors: list[int]
 ) -> NoReturn:
-    """Complete the inherited lock-down in this newly forked child of a zygote, and run one evaluation.
+    """Restrict this newly forked child of a zygote further, and run one evaluation.
 
-    `descriptors` are result, payload, log, ready pipe, and optionally a socket for calls.
+    `descriptors` are those of result, payload, log, ready pipe and, optionally, a socket for calls.
     """
     result, payload, log, ready, *call_sockets = descriptors
     kept = [result, *call_sockets]
@@ -68,7 +68,7 @@ def become_evaluation(
 
 
 def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
-    """Return the values of a filter's placeholders: the ids of processes that must not be signalled."""
+    """Return the ids of processes that must not be signalled, by their placeholders in a filter."""
     return {
         kernel.WATCHER_PLACEHOLDER: watcher,
         kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
@@ -177,7 +177,7 @@ def _trace(error: BaseException) -> str:
 def add_light_package() -> None:
     """Make `openevolve` importable without running its `__init__`, which takes almost a second.
 
-    Access to a name that is not one of its modules loads the full package.
+    The full package is loaded only if code uses a name of the package that is not a submodule.
     """
     spec = importlib.machinery.PathFinder.find_spec("openevolve")
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:

@@ -66,7 +66,7 @@ def _syscall(number: int, *arguments: Any) -> int:
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process when the thread that forked it has ended. Exit if `parent` is gone."""
+    """Let the kernel kill this process when the thread that forked it ends. Exit if `parent` is gone."""
     _checked(_prctl(PR_SET_PDEATHSIG, signal.SIGKILL, None, 0, 0))
     if os.getppid() != parent:
         os._exit(1)
@@ -78,7 +78,7 @@ def close_to_others() -> None:
 
 
 def landlock_abi() -> int:
-    """Return the Landlock ABI of the kernel; 0 if it has none."""
+    """Return the Landlock ABI of the kernel; 0 if the kernel has no Landlock."""
     try:
         return _syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError:
@@ -86,7 +86,7 @@ def landlock_abi() -> int:
 
 
 def has_seccomp_filters() -> bool:
-    """True if the kernel supports seccomp filters: only then does the kernel try to read the filter at 0."""
+    """Return whether the kernel supports seccomp filters, by trying to load one from an invalid address."""
     refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
     return refused and ctypes.get_errno() == errno.EFAULT  # it tried to read the filter
 
@@ -101,8 +101,8 @@ def file_rules(
     """Return the descriptor of a ruleset for `restrict` that allows reading below the paths of `rules`.
 
     A rule is a pair (path, is_listing_only). Missing paths are ignored. Files below `writable` may be read
-    and changed. `can_execute` allows starting all readable files. If the ABI supports this, TCP and signals
-    to less restricted processes are refused. `has_network` allows TCP.
+    and changed. `can_execute` allows starting all readable files. With a recent `abi`, the ruleset also
+    refuses signals to less restricted processes, and TCP unless `has_network` is true.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -167,7 +167,7 @@ def drop_privileges() -> None:
 
 
 def reading_capability() -> int | None:
-    """Return the weakest capability of this process that lets it read files of every user, or None."""
+    """Return the weakest capability of this process to read files of every user, or None if it has none."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
     return next((bit for bit in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if effective >> bit & 1), None)
@@ -207,5 +207,4 @@ def fork_unwaited() -> int:
 
 
 def wait_for_unwaited(process: int) -> None:
-    """Wait for a child of `fork_unwaited`."""
     os.waitpid(process, -1 << 31)  # __WCLONE

@@ -22,7 +22,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def usage(processes: list[int]) -> tuple[int, int]:
-    """Return the task count (with threads) of `processes`, and the bytes of anonymous and shared memory."""
+    """Return the number of threads of `processes`, and their anonymous and shared memory in bytes."""
     tasks = memory_bytes = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return the memory in bytes. Slower than `usage`, but counts shared pages once (given ptrace rights)."""
+    """Return the memory of `processes` in bytes. With ptrace rights, a shared page counts once."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

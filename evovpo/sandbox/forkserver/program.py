@@ -1,6 +1,6 @@
 """Runs a candidate on its cases, and writes one JSON line for each case and one for the end.
 
-The kinds of lines, which differ in their keys:
+A line has one of these forms:
 
 - `{"i": 0, "out": value}`: case 0 returned a value;
 - `{"i": 0, "err": text}`: case 0 raised an exception, and the next cases still run (only with `per_case`);
@@ -30,13 +30,12 @@ _TEXT_LIMIT = 300
 
 
 def read_payload() -> Payload:
-    """Return the payload that the supervisor wrote."""
     payload: Payload = marshal.loads(os.pread(PAYLOAD, os.fstat(PAYLOAD).st_size, 0))
     return payload
 
 
 def run_payload() -> None:
-    """Run the candidate in the payload, and write its result lines. An exception becomes a line too."""
+    """Run the candidate in the payload, and write its result lines. An exception is written as a line too."""
     code, entry, cases, per_case = read_payload()
     try:
         function = load(code).get(entry)
@@ -57,7 +56,7 @@ def run_payload() -> None:
 
 
 def load(code: str) -> dict[str, Any]:
-    """Execute a candidate and return its namespace. Exceptions of the candidate are raised."""
+    """Execute a candidate and return its namespace. Exceptions of the candidate are not caught."""
     module = ModuleType("candidate")
     module.__file__ = _FILE_NAME
     sys.modules["candidate"] = module  # dataclasses and typing look up their module

@@ -1,8 +1,8 @@
 """The loop of the fork-server: for each request, fork a child, wait for it, and report how it ended.
 
-The arguments are four file descriptors. Payload, result and log are memory files that the supervisor rewrites
-for every request; control is a SOCK_SEQPACKET socket. The first payload contains the server's settings. A
-request contains the limits as JSON, and a report contains only facts from the kernel.
+The arguments are four file descriptors: of memory files for payload, result and log, which the supervisor
+rewrites for every request, and of a SOCK_SEQPACKET control socket. The first payload contains the server's
+settings. A request contains the limits as JSON. A report contains only facts from the kernel.
 """
 
 import array  # noqa: F401  # needed by `socket.recv_fds` once no file can be opened
@@ -169,7 +169,6 @@ class _Programs:
         child.become(server_pid, lock_down, READY_WRITER, CONTROL + len(sockets), run)
 
     def _wait_for(self, pid: int) -> dict[str, Any]:
-        """Wait for the child, kill it at the wall-clock limit or on request, and return how it ended."""
         pidfd = os.pidfd_open(pid)
         self._poll.register(pidfd, select.POLLIN)
         events = {descriptor for descriptor, _ in self._poll.poll(self._wall_ms)}

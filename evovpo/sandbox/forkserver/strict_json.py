@@ -1,7 +1,4 @@
-"""Strict JSON: writes the results of evaluators, and parses the output of untrusted processes.
-
-Numbers stay unchanged, long texts are truncated, and invalid values are reported.
-"""
+"""Strict JSON: writes the results of evaluators, and parses the output of untrusted processes."""
 
 import json
 import math
@@ -15,7 +12,10 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return a JSON object and its fault ("" if none). Raises ValueError, RecursionError for other text."""
+    """Return the JSON object in `raw`, and a description of an invalid value in the object, or "".
+
+    Raises ValueError or RecursionError if `raw` is not a JSON object.
+    """
     impurity = ""
 
     def constant(text: str) -> None:
@@ -95,7 +95,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def metrics_of(result: Any) -> list[tuple[str, Any]]:
-    """Return (name, value) pairs of a dictionary or an object's `metrics`. Raises TypeError for others."""
+    """Return the metrics of a result as (name, value) pairs. Raises TypeError if there are none."""
     found = result if isinstance(result, Mapping) else getattr(result, "metrics", None)
     if not isinstance(found, Mapping):
         raise TypeError(
@@ -113,7 +113,7 @@ def artifacts_of(result: Any) -> list[tuple[str, str]]:
 
 
 def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
-    """Return artifacts as (name, text) pairs, cut to the limits of one artifact and of all together."""
+    """Return artifacts as (name, text) pairs, with limits on each text and on their total length."""
     kept: list[tuple[str, str]] = []
     left = ARTIFACTS_LIMIT
     for name, value in artifacts:
@@ -129,7 +129,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return the score for stage thresholds: `combined_score`, else the mean of all numbers, else 0."""
+    """Return the score to compare with a stage's threshold: `combined_score`, a mean of numbers, or 0."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]
@@ -137,7 +137,7 @@ def score_of(metrics: Mapping[str, Any]) -> float:
 
 
 def text(value: str) -> str:
-    """Return the start of a text, without lone surrogates."""
+    """Return `value`, truncated to `TEXT_LIMIT` characters, with lone surrogates replaced."""
     value = value if len(value) <= TEXT_LIMIT else value[: TEXT_LIMIT - 4] + " ..."
     return value.encode(errors="replace").decode()
 

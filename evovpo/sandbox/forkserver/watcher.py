@@ -1,8 +1,8 @@
 """The watcher: lets a child (the zygote) fork evaluations, limits their resources, and kills their processes.
 
-The arguments are four file descriptors: settings, an unused result, standard error and the control socket. A
-request comes with the descriptors of an evaluation's payload, result and log, and optionally a socket for
-calls. The watcher reads only the log of an evaluation, in order to truncate it.
+The arguments are file descriptors, in the same order as for `server`: of the settings, of a result file that
+is not used, of standard error and of the control socket. A request comes with the descriptors of payload,
+result and log of an evaluation, and optionally of a socket for calls. The watcher reads only the log.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class _Watcher:
         self.socket.close()
 
     def end(self) -> None:
-        """End the zygote, and remove the private folder in case the supervisor is gone."""
+        """End the zygote, and remove the private folder, because the supervisor may be gone."""
         self._end_zygote()
         self._clean()
         with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ class _Watcher:
         return [process for process in processes.descendants(os.getpid()) if process != self.zygote]
 
     def _excess(self, now: float) -> str:
-        """Return the name of a limit that all processes together exceed, or an empty text."""
+        """Return the name of a limit that all processes of the evaluation exceed together, or ""."""
         found, most_memory = self._processes(), MEMORY_SHARE * self.limits["memory_mb"] << 20
         tasks, memory_bytes = processes.usage(found)
         if tasks > 1 + self.limits["processes"] + self.limits["threads"]:

@@ -22,10 +22,7 @@ CONTROL = 3
 
 
 def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int, is_warm: bool) -> NoReturn:
-    """Lock down this newly forked child of a watcher, import the evaluator if `is_warm`, and serve requests.
-
-    The first message is the reason that evaluations cannot share the import, or an empty text.
-    """
+    """Lock down this newly forked child of a watcher, import the evaluator if `is_warm`, serve requests."""
     try:
         kernel.die_with(watcher)
         child.place({1: 0, 2: 0, CONTROL: control_end})  # output of the import belongs to no evaluation

@@ -85,7 +85,7 @@ def _is_untouched(home: str) -> bool:
 def run_attacks(
     runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
 ) -> Iterator[AttackOutcome]:
-    """Run the attacks and yield their outcomes. The last says whether the home folder is untouched."""
+    """Run the attacks and yield the outcomes. The last one says whether the home folder is unchanged."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)
@@ -93,7 +93,7 @@ def run_attacks(
 
 
 def plant_secrets(runner: Sandbox | ForkServer) -> None:
-    """Put secrets into memory for attacks to look for: an answer in this process, data in another program."""
+    """Put secrets into memory for attacks to look for: one in this process, one in another program."""
     _answers.append(HIDDEN_ANSWER + secrets.token_hex(8))
     code = f"X = {OTHER_CANDIDATE!r}\ndef f(x):\n    print(x)\n    return x + X"
     runner.run(code, "f", [[OTHER_CANDIDATE]], Limits(), False)
@@ -124,12 +124,11 @@ def _evaluator_sandboxes(level: Level, openings: Openings | None = None) -> Iter
 
 
 def run_evaluator(sandbox: WholeSandbox, code: str, limits: Limits = QUICK) -> WholeResult:
-    """Return the evaluator's result for a program."""
     return sandbox.run(WholeJob({"program.py": code}, "program.py", "evaluator.py"), limits)
 
 
 def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Yield outcomes of `whole` and `proxy` attacks. A harmless program must still run after each attack."""
+    """Yield outcomes of attacks on `WholeSandbox` and `ProxySandbox`, which must still work afterwards."""
     with _evaluator_sandboxes(level) as modes:
         for mode, table in (("whole", whole_attacks(target)), ("proxy", proxy_attacks(target))):
             for attack in table:
@@ -142,7 +141,7 @@ def run_mode_attacks(level: Level, target: AttackTarget) -> Iterator[AttackOutco
 
 
 def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
-    """Yield for each permission whether an attack succeeds with the permission and fails without it."""
+    """Yield an outcome per permission: the attack must succeed with the permission and fail without it."""
     for word, attack in controls(target):
         done = []
         for openings in (None, read_openings([word], Path(target.home))):
@@ -155,7 +154,7 @@ def run_controls(level: Level, target: AttackTarget) -> Iterator[AttackOutcome]:
 
 
 def measure_costs(level: Level) -> dict[str, float | None]:
-    """Return the CPU ms of one evaluation by kind (`trivial`, ...); None for a kind that `level` lacks."""
+    """Return the CPU milliseconds of one evaluation by kind, or None for kinds that `level` cannot run."""
     costs: dict[str, float | None] = dict.fromkeys(("trivial", "numpy", "whole", "proxy"))
     costs |= {"trivial": _cost(level, (), TRIVIAL), "numpy": _cost(level, ("numpy",), WITH_NUMPY)}
     if level.has_landlock:

@@ -128,7 +128,7 @@ class AttackTarget:
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """An attack, and the statuses it may end with if the sandbox holds. With `ok`, `f` must return `[]`."""
+    """An attack, and the statuses with which it may end. If it ends with `ok`, `f` must return `[]`."""
 
     name: str
     code: str
@@ -139,8 +139,8 @@ class Attack:
 def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
     """Return the attacks in a text: programs, each below a line `# name -> status or status`.
 
-    `$home` and other placeholders stand for fields of the target. If a program ends in lines `? statement`,
-    its function `f` tries each statement and returns the successful statements.
+    `$home` and other placeholders stand for fields of the target. Lines `? statement` at the end of a program
+    become a function `f`, which tries each statement and returns the successful statements.
     """
     text = Template(text).safe_substitute(asdict(target))
     _, *parts = re.split(r"^# (.+) -> (.+)\n", text, flags=re.MULTILINE)
@@ -175,7 +175,7 @@ def attacks(target: AttackTarget) -> list[Attack]:
 
 
 def whole_attacks(target: AttackTarget) -> list[Attack]:
-    """Return attacks by a candidate in the process of its evaluator, which may start other processes."""
+    """Return attacks by a candidate that runs in the process of its evaluator."""
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))

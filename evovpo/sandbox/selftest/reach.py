@@ -1,4 +1,4 @@
-"""Attacks on files, the network, other processes and leftover memory."""
+"""Attacks on files, the network, other processes and memory that other programs used."""
 
 HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
 """Prefix of a text that exists only in the supervisor's memory."""

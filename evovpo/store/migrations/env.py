@@ -1,4 +1,4 @@
-"""Runs the migrations in the connection and transaction passed by `evovpo.store`."""
+"""Runs the migrations in the connection and transaction that `evovpo.store` opened."""
 
 from alembic import context
 

@@ -2,21 +2,21 @@
 
 Published in the paper:
 
-- The grid is 9x9, made by randomised Prim, with 18 to 28 extra openings among walls that have at least two
-  open neighbours. Start and exit lie on opposite corners, and a tile B in the centre.
+- The randomised Prim algorithm makes a 9x9 grid. Then 18 to 28 walls with at least two open neighbours are
+  removed. Start and exit lie on opposite corners, and a tile B in the centre.
 - Gold and diamond zones lie on the two other corners, with 3 to 5 items each within Manhattan radius 2.
 - 3 to 5 lava cells lie in rows and columns 2 to 6. The budget is max(path via gold, path via diamond) + 7.
 - A maze is kept only if each zone has at least 3 free cells, visiting both zones exceeds the budget, and a
-  lava-free path to the exit stays within it.
+  path to the exit without lava stays within the budget.
 
 Left open in the paper, and chosen here:
 
-- Prim runs over the 25 cells with even row and column. So corners and centre are open, and the grid has no
-  outer wall: otherwise, the smallest budget could not be 16 + 7. Extra openings are drawn one by one.
+- Prim runs over the 25 cells with even row and column, so the corners and the centre are open. The grid has
+  no outer wall. The walls to remove are drawn one by one.
 - "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, corner included. Lava lies on plain floor, not on B.
-- A maze with a budget above `MAX_BUDGET` has no budget token and is rejected (none of 3,000 draws was).
+- A maze with a budget above `MAX_BUDGET` is rejected, because no token exists for the budget.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
 
 @dataclass(frozen=True, slots=True)
 class Maze:
-    """A maze: 81 cells row by row, as one character each, and the step budget. Cell = 9 * row + column."""
+    """A maze: one character for each cell, row by row, and the step budget. Cell index = 9 * row + column."""
 
     grid: str
     budget: int
@@ -75,12 +75,12 @@ class Maze:
         return tuple(self.grid[first : first + SIZE] for first in range(0, CELLS, SIZE))
 
     def cells(self, kind: str) -> list[int]:
-        """Return the cells of one kind, ascending."""
+        """Return the indices of all cells of one kind, ascending."""
         return [cell for cell, found in enumerate(self.grid) if found == kind]
 
 
 def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
-    """Return the distance from `source` to each of the 81 cells; -1 if no path avoids all `blocked` kinds."""
+    """Return the distance from `source` to each cell; -1 if every path leads through `blocked` cells."""
     found = [-1] * CELLS
     found[source] = 0
     queue = [source]
@@ -93,7 +93,6 @@ def distances(grid: str, source: int, blocked: str = WALL) -> list[int]:
 
 
 def _carve(rng: Random) -> set[int]:
-    """Return the open cells of a random spanning tree (Prim) over the 25 cells with even row and column."""
     rooms = [r * SIZE + c for r in range(0, SIZE, 2) for c in range(0, SIZE, 2)]
     first = rng.choice(rooms)
     is_open = {first}
@@ -133,7 +132,7 @@ def _zone(corner: int, is_open: set[int]) -> list[int]:
 
 
 def shortest_with_both(maze: Maze) -> int:
-    """Return the steps of the shortest route that takes a gold and a diamond and ends on the exit."""
+    """Return the length of the shortest route to the exit that takes a gold item and a diamond."""
     from_start, from_exit = distances(maze.grid, maze.start), distances(maze.grid, maze.exit)
     diamonds = maze.cells(DIAMOND)
     lengths = []
@@ -146,7 +145,7 @@ def shortest_with_both(maze: Maze) -> int:
 
 
 def attempt_maze(rng: Random) -> Maze | None:
-    """Return a random maze, or None if it breaks a condition in the list at the top of this module."""
+    """Return a random maze, or None if the maze breaks a condition listed at the top of this module."""
     is_open = _carve(rng)
     _open_walls(is_open, rng.randint(*_OPENINGS), rng)
     turn = rng.randrange(4)

@@ -1,16 +1,14 @@
 """Mazes as a task family: prompts, and rewards in four components.
 
-The components are published for the VPO paper: completion, gold fraction, diamond fraction, 1 - lava
-fraction. All are zero unless the route reaches the exit within the budget. Three rules are chosen here: a
-move into a wall or out of the grid costs one step, moves after the exit are ignored, and a lava cell counts
-once.
+The VPO paper defines the components: completion, gold fraction, diamond fraction, and 1 - lava fraction. All
+are zero unless the route reaches the exit within the budget. Three rules are chosen here: a move into a wall
+or out of the grid costs one step, moves after the exit are ignored, and a lava cell counts once.
 
 A prompt has the number of routes, the budget, one token for each cell that is not plain floor, row by row,
 and `⟦go⟧`. The token of a cell has its content and position: `⟦#07⟧` is a wall in row 0, column 7. A
-completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`; token ids 0 to 3 are the marks of
-`evovpo.builtin.chain`. A move is written as its target cell (`⟦07⟧`), so the model need not add up moves. A
-target that is not a neighbour of the current cell makes the whole route unreadable. A move into a wall
-stays in place. In the paper, a language model reads an ASCII map and writes directions (`words.py`).
+completion has routes, separated by `⟦sep⟧` and ended by `⟦end⟧`. A move is written as its target cell
+(`⟦07⟧`). If a target is not a neighbour of the current cell, the whole route is unreadable. A move into a
+wall stays in place.
 """
 
 from collections.abc import Sequence
@@ -43,7 +41,7 @@ def _place(cell: int) -> str:
 
 
 def vocabulary() -> list[str]:
-    """Return all tokens in the order of their ids: marks, budgets, moves, contents."""
+    """Return all tokens in the order of their ids: special tokens, budgets, moves, contents of cells."""
     return [
         *(PAD, BEGIN, END, SEPARATOR, UNKNOWN, _GO),
         *(f"⟦m{answers}⟧" for answers in range(1, MAX_ANSWERS + 1)),
@@ -66,8 +64,9 @@ _MOVE_BETWEEN = {
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
     """Return the token ids (about 27) of a prompt for `answers` routes.
 
-    `parent` has the moves of an earlier route. The prompt shows the cells of this route and, if it earned a
-    reward, the exit and the items on it. Raises `ConfigError` for more answers than the model writes.
+    `parent` is an earlier route, as letters of moves. The prompt shows the cells of this route and, if the
+    route earned a reward, the exit and the items on it. Raises `ConfigError` if `answers` is above
+    `MAX_ANSWERS`.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")
@@ -124,7 +123,7 @@ CONFLICT = ("gold", "diamond")
 
 
 class Walk(NamedTuple):
-    """What happens on a route: the moves, the cells visited, and whether the exit is reached."""
+    """The course of a route: the moves, the cells visited, and whether the exit is reached."""
 
     moves: str
     """The moves up to the exit, or all moves if the exit is not reached."""
@@ -159,11 +158,7 @@ def walk_rewards(maze: Maze, found: Walk) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class MazeFamily:
-    """The maze tasks of the VPO paper.
-
-    With the components `CONFLICT`, the best route of a generated maze has a mean reward of 0.5. The best two
-    routes reach 1 in one component each; their expected best under uniform random weightings (E_w) is 0.75.
-    """
+    """The maze tasks of the VPO paper."""
 
     model_folder: Path = MAZE_MODEL
     name: str = "maze"
@@ -177,7 +172,7 @@ class MazeFamily:
         return [generator.generate_maze(f"{split}-{seed}-{number}") for number in range(count)]
 
     def prompt_ids(self, task: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
-        """Return the prompt's token ids. Raises `ConfigError` for a `parent` if `shows_parents` is false."""
+        """Return the token ids of a prompt. Raises `ConfigError` if `parent` is given and not supported."""
         if parent is not None and not self.shows_parents:
             raise ConfigError(
                 "the bundled maze model was not taught to read a parent; docs/studies.md says how to make one"
@@ -185,10 +180,7 @@ class MazeFamily:
         return prompt_ids(task, answers, parent)
 
     def judge(self, task: Maze, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return the judged routes; the key of a route is its moves up to the exit.
-
-        In a generated maze no route is right in all components, because none takes both gold and diamonds.
-        """
+        """Return the judged routes. The key of a route is its moves up to the exit."""
         missing = JudgedAnswer(None, (0.0,) * len(self.components))
         judged = []
         for moves, span in islice(split_chain(task, completion_ids), answers):

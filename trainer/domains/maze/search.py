@@ -1,7 +1,6 @@
 """Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process.
 
-A prompt with a parent shows the parent's route and, if the route earned a reward, the items on it. There are
-no joins, because two routes cannot be combined. Every search uses its whole budget.
+Routes are never joined, because two routes cannot be combined. Every search uses its whole budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +35,7 @@ from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_se
 
 
 class _Format:
-    """A format whose prompts have at most one parent and no text; `MazeFamily` writes the real prompts."""
+    """A prompt format without text, with at most one parent. `MazeFamily` writes the real prompts."""
 
     reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
     ways: ClassVar[Mapping[str, float]] = {}
@@ -102,7 +101,7 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the result of a search of each maze with the model's current weights, determined by `seed`."""
+    """Return the result of one search for each maze, with the current weights of `model`."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )
@@ -117,7 +116,7 @@ def search_mazes(
 
 
 def solved_after(routes: Sequence[JudgedAnswer]) -> int | None:
-    """Return how many routes it takes until two together have every component at 1; None if no two do."""
+    """Return the number of routes until two of them together have reward 1 in every component, or None."""
     right_N_D = np.array([route.rewards for route in routes]) >= 1.0
     for last, right_D in enumerate(right_N_D):
         if (right_N_D[: last + 1] | right_D).all(axis=1).any():

@@ -1,7 +1,7 @@
-"""The maze of the VPO paper in words, for any model: the grid as characters, routes as moves.
+"""The mazes of the VPO paper in words, for any model: the grid as characters, and routes as moves.
 
-Prompts and answers are those of VPO's release (arXiv 2605.22817): the model thinks briefly, and writes each
-route in a tag of its own, as UP, DOWN, LEFT and RIGHT. Mazes and rewards are the same as in `maze`.
+Prompts and answers are those of VPO's release (arXiv 2605.22817). The model thinks briefly and writes each
+route in its own tag, as UP, DOWN, LEFT and RIGHT. The domain `maze` has the same mazes and rewards.
 """
 
 import re
@@ -34,7 +34,7 @@ _EXAMPLES = ("RIGHT DOWN DOWN", "DOWN DOWN RIGHT", "DOWN RIGHT DOWN")
 
 
 def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
-    """Return the domain of the first `count` mazes of a split, which are the same mazes as in `maze`."""
+    """Return the domain of the first `count` mazes of a split. The domain `maze` has the same mazes."""
     mazes = [generate_maze(f"{split}-0-{number}") for number in range(count)]
 
     def read(text: str, row: Row) -> JudgedAnswer:

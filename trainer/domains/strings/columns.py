@@ -1,7 +1,7 @@
 """Realistic columns of text: the inputs of pretraining tasks. No task of a benchmark is used.
 
-A column is a function that returns a new cell at each call. The cells of a column share separators, digit
-counts, constant words and optional parts.
+A column is represented by a function. Each call returns the text of one more cell. The cells of a column
+share separators, digit counts, constant words and optional parts.
 """
 
 from collections.abc import Callable
@@ -312,7 +312,6 @@ def _bracketed(rng: Random) -> Cell:
 
 
 def _field(rng: Random) -> Cell:
-    """Return one field of a made-up format, with widths fixed for the whole column."""
     draw = rng.random()
     if draw < 0.28:
         low = rng.randint(1, 3)
@@ -333,7 +332,6 @@ def _field(rng: Random) -> Cell:
 
 
 def _template(rng: Random) -> Cell:
-    """Return a column in a made-up format of two to five fields, some of them constant or optional."""
     fields = [_field(rng) for _ in range(rng.choices((2, 3, 4, 5), (3, 5, 3, 1))[0])]
     same = rng.random() < 0.6
     mark = rng.choice(_SEPARATORS)
@@ -384,6 +382,6 @@ _PLAIN = len(_FAMILIES) - 4
 
 
 def column(rng: Random, mixed: bool = True) -> Cell:
-    """Return a random new column. With `mixed=False`, the new column does not build on other columns."""
+    """Return a random new column. If `mixed` is false, the column is not composed of other columns."""
     families = _FAMILIES if mixed else _FAMILIES[:_PLAIN]
     return rng.choices([family for _, family in families], [weight for weight, _ in families])[0](rng)

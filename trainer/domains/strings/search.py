@@ -1,7 +1,7 @@
 """Searches many string tasks at once with `evovpo.search` and a model.
 
-A search ends when a program is right on all training rows, or when the budget is spent. A right program is
-shortened, as at the end of a run. The task is solved if the result is also right on the held-out rows.
+A search ends when a program is right on all training rows, or when the budget is spent. A correct program is
+then shortened. The task is solved if the shortened program is also right on the held-out rows.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ class _StringSearch:
 def search_strings(
     model: Any, domain: StringFamily, tasks: Sequence[Problem], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the result of a search of each task with the model's current weights, determined by `seed`."""
+    """Search each task with the model's current weights, and return the results in order."""
     config = SearchConfig(evaluations=how.evaluations, rollouts=how.rollouts, joins=how.joins)
     searches = []
     for number, task in enumerate(tasks):

@@ -1,7 +1,7 @@
-"""Pretraining tasks for the built-in model: random programs run on random columns.
+"""Pretraining tasks for the built-in model: random programs with their outputs on random rows.
 
-Any number of tasks can be drawn, a seed determines them, and nothing comes from a benchmark. The programs are
-sampled from our own grammar, so they may run in this process. Programs written by a model never run here.
+No task comes from a benchmark. The programs are sampled from our own grammar, so they may run in this
+process. Programs written by a model never run here.
 """
 
 import re
@@ -25,7 +25,7 @@ _FAILURES = (IndexError, ValueError, TypeError, re.error)
 
 
 class StringTask(NamedTuple):
-    """A task: rows of arguments, the program's output for each row, and the program."""
+    """A program with rows of arguments, and its output for each row."""
 
     rows: list[tuple[str, ...]]
     outputs: list[str]
@@ -36,7 +36,7 @@ class StringTask(NamedTuple):
 
 
 def run_own(text: str, rows: Sequence[Sequence[str]]) -> list[str | None]:
-    """Return an expression's value for each row; None for an error, a non-string or over 200 characters."""
+    """Return, for each row, an expression's value: a string of up to 200 characters, or None otherwise."""
     function: Callable[..., object] = eval(f"lambda {_SIGNATURE}: {text}", dict(_NAMES))
     outputs: list[str | None] = []
     for row in rows:
@@ -58,7 +58,10 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """True for short, mostly non-empty outputs that do not copy column 1. Of constant outputs, 2 % pass."""
+    """Return whether outputs are short, mostly non-empty, and no copy of column 1.
+
+    Outputs that are all equal are accepted with a probability of 2 %.
+    """
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):
@@ -71,10 +74,7 @@ def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None
 
 
 def sample_task(rng: Random, heldout: int = 0) -> StringTask:
-    """Return a random task of two to seven rows, with its program in the shortest form.
-
-    The task also has up to `heldout` held-out rows. They do not change the rest of the task.
-    """
+    """Return a random task of two to seven rows, with up to `heldout` further held-out rows."""
     while True:
         arguments = rng.choices((1, 2, 3, 4), (70, 22, 6, 2))[0]
         cells = [column(rng) for _ in range(arguments)]
@@ -113,7 +113,7 @@ def _more_rows(
 
 
 def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...]:
-    """Return variants of the true program in three lists: right on all rows, on some rows, or on none."""
+    """Return variants of the task's program in three lists: right on all rows, on some rows, or on none."""
     sampler = Sampler(rng, task.rows)
     found: tuple[list[str], ...] = ([], [], [])
     same, partial, other = found
@@ -138,7 +138,7 @@ def _attempts(rng: Random, task: StringTask, count: int) -> tuple[list[str], ...
 
 
 def _chain(rng: Random, task: StringTask, attempts: Sequence[list[str]], answers: int) -> list[str]:
-    """Return up to `answers` different programs: the true program (usually first) and its variants."""
+    """Return up to `answers` different programs: the task's program (usually first) and its variants."""
     others: list[str] = []
     pools = [list(pool) for pool in attempts]
     while len(others) < answers - 1:

@@ -1,7 +1,7 @@
 """Reads answers from the tags of a completion, and compares texts.
 
-A tag must occur once, be closed, and contain no tags except those of its own parts. Otherwise the answer is
-unreadable: it gets zeros and a reason.
+A tag must occur exactly once and be closed, and must not contain a tag of another part or answer. Otherwise
+the answer is unreadable: it gets zero rewards and a reason.
 """
 
 import re
@@ -23,7 +23,7 @@ _DELIMITERS = rf"{_WRAPPERS}|</?(answer|support|entity_[A-E]|think|tool_call|res
 
 
 def chat(text: str) -> dict[str, Any]:
-    """Return the prompt of a row: one user message."""
+    """Return the column `prompt` of a row, with the text as one user message."""
     return {"prompt": [{"role": "user", "content": text}]}
 
 
@@ -41,7 +41,7 @@ def asked(form: str, answers: int) -> str:
 def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
     """Return the content of the only `<tag>...</tag>` of a text.
 
-    Raises `AnswerError` if the tag is missing, not closed or repeated, or if its content matches `foreign`.
+    Raises `AnswerError` if the tag is missing, unclosed or repeated, or if `foreign` matches its content.
     """
     opening, closing = f"<{tag}>", f"</{tag}>"
     _, opened, rest = text.partition(opening)
@@ -63,7 +63,7 @@ def response(text: str, number: int, answers: int) -> str:
 
 
 def by_vector(rewards: Iterable[float]) -> JudgedAnswer:
-    """Return an answer with its rewards as key: equal rewards count as a repeat, as in VPO's release."""
+    """Return a judged answer with its rewards as key, so that answers with equal rewards are duplicates."""
     vector = tuple(rewards)
     return JudgedAnswer(str(vector), vector)
 
@@ -81,10 +81,9 @@ def text_domain(
 ) -> Domain:
     """Return a domain whose answers are judged one by one.
 
-    `part` extracts the text of an answer, and `read` judges this text. Both raise `AnswerError` for an
-    unreadable answer, which gets `row["size"]` zeros (by default one per component). Reasoning in `<think>`
-    is removed unless `has_reasoning` is set. `max_tokens` has the limits for one and for several answers per
-    completion.
+    `part` extracts the text of an answer, and `read` judges this text. If either raises `AnswerError`, the
+    answer gets `row["size"]` zero rewards, by default one per component. Reasoning in `<think>` is removed
+    unless `has_reasoning` is true. `max_tokens` has the limits for one answer and for several answers.
     """
 
     def judge(text: str, row: Row) -> list[JudgedAnswer]:
@@ -107,7 +106,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text as in SQuAD: lower case, no punctuation or extra blanks, no articles if `articles`."""
+    """Return a text normalised as in SQuAD: lower case, no punctuation, no articles (if `articles`)."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

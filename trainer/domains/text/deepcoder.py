@@ -2,7 +2,7 @@
 
 The columns are `problem`, `tests` and optionally `starter_code` and `metadata`. `tests` is JSON in one of
 three formats: `{"inputs", "outputs", "fn_name"}` (TACO), a list of `{"type", "input", "output", "fn_name"}`
-(PrimeIntellect), or LiveCodeBench's list with `testtype`. With `fn_name`, the output `[x]` means `x`.
+(PrimeIntellect), or LiveCodeBench's list with `testtype`. If `fn_name` is given, the output `[x]` means `x`.
 """
 
 import json
@@ -14,12 +14,12 @@ from evovpo.types import content_id
 
 
 def is_deepcoder(row: Mapping[str, Any]) -> bool:
-    """True for a row of a DeepCoder file."""
+    """Return whether a row has DeepCoder's columns."""
     return {"problem", "tests"} <= row.keys() and "question_content" not in row
 
 
 def as_livecodebench(row: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return a row with LiveCodeBench's fields. Raises `ProblemError` if its tests have an unknown format."""
+    """Convert a row to LiveCodeBench's fields. Raises `ProblemError` for an unknown format of its tests."""
     try:
         tests = json.loads(row["tests"]) if isinstance(row["tests"], str) else row["tests"]
         if isinstance(tests, dict):

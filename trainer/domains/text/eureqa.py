@@ -1,8 +1,9 @@
 """EUREQA: find the hidden entities of a narrative from the one entity that it names.
 
-The rewards are VPO's (arXiv 2605.22817): for each of the entities A to E, 1 if its normalised name is exact,
-else 0. Columns read from `questions_normal_5` and `questions_hard_5` (JSON or Parquet): `question` (the lines
-of the narrative), and the first five of `entity_masks` and of `entities`.
+The rewards are VPO's (arXiv 2605.22817): for each of the entities A to E, 1 if the answer's name for it
+equals the true name after normalisation, else 0. The columns read from `questions_normal_5` and
+`questions_hard_5` (JSON or Parquet) are `question` (the lines of the narrative), and the first five entries
+of `entity_masks` and of `entities`.
 """
 
 from pathlib import Path
@@ -54,6 +55,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """True if the normalised names are equal. If `entity` becomes empty (`The_The`), only case is ignored."""
+    """Return whether two names are equal after normalisation or, if it leaves nothing, ignoring case."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

@@ -1,14 +1,14 @@
 """LiveCodeBench (arXiv 2403.07974): programs that run in the sandbox on the tests of their task.
 
-The rewards are VPO's (arXiv 2605.22817), with one component per test. More than 16 tests are distributed over
-16 components, and each component is the share of its tests that pass. Files have the format of LiveCodeBench,
-as `evovpo import-tasks livecodebench` reads it, or of DeepCoder (`trainer/domains/text/deepcoder.py`). For a
-task on standard input, the prompt asks for a function from text to text. Programs with equal syntax trees
-count as equal.
+The rewards are VPO's (arXiv 2605.22817), with one component per test. If a task has more than 16 tests, they
+are distributed over 16 components, and each component is the share of its tests that pass. Files have the
+format of LiveCodeBench or of DeepCoder (`trainer/domains/text/deepcoder.py`). If a task reads standard input,
+the prompt asks for a function from the input text to the output text. Programs with equal syntax trees are
+duplicates.
 
-The tests of a program run in sequence in one process. A test that ends the process (too slow, out of memory)
-fails, and the next tests run in a new process. A program gets at most three processes, with 10 seconds and 6
-CPU seconds in all.
+A program's tests run one after another in one process. A test that ends the process (too slow, out of memory)
+fails, and the remaining tests run in a new process. A program gets at most three processes, which together
+have 10 seconds of wall-clock time and 6 seconds of CPU time.
 """
 
 import ast
@@ -110,7 +110,6 @@ def _tasks(file: Path) -> Iterator[ImportedTask]:
 
 
 def _block(text: str, number: int, answers: int) -> str:
-    """Return the code of python block `number`, counted from 1. Raises `AnswerError` if there is none."""
     found = [block for block in blocks(text) if block.language in ("python", "python3", "py", "")]
     if len(found) < number or not found[number - 1].is_closed:
         raise AnswerError(f"it has no closed python block number {number}")

@@ -1,10 +1,11 @@
 """MuSiQue (arXiv 2108.00573): questions of 2 to 4 hops, answered from 20 paragraphs.
 
-The rewards are VPO's (arXiv 2605.22817). For each hop, a component says whether the hop's paragraph is cited.
-The last component is the word F1 of the answer with the gold answer or its best-matching alias. Only the
-first four different citations count. The component of a hop that the question lacks is 1. Without an answer,
-all components are 0. Fields read from `musique_ans_v1.0_*.jsonl`: `question`, `paragraphs` (`idx`, `title`,
-`paragraph_text`), `question_decomposition` (`paragraph_support_idx`), `answer` and `answer_aliases`.
+The rewards are VPO's (arXiv 2605.22817). Components 1 to 4 are for the hops: component i is 1 if the answer
+cites the paragraph of hop i, else 0. If a question has fewer hops, the components of the missing hops are 1.
+Only the first four different citations count. Component 5 is the word F1 of the answer with the gold answer
+or its best-matching alias. Without an answer, all components are 0. The fields read from
+`musique_ans_v1.0_*.jsonl` are `question`, `paragraphs` (`idx`, `title`, `paragraph_text`),
+`question_decomposition` (`paragraph_support_idx`), `answer` and `answer_aliases`.
 """
 
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 def question_rewards(
     cited: Sequence[int], answer: str, support: Sequence[int], golds: Sequence[str]
 ) -> Rewards:
-    """Return an answer's 5 rewards. `support` has the paragraph of each hop, `golds` the accepted answers."""
+    """Return an answer's 5 rewards. `support` has each hop's paragraph, and `golds` the accepted answers."""
     counted = list(dict.fromkeys(cited))[:_HOPS]
     hops = [float(paragraph in counted) for paragraph in support[:_HOPS]]
     missing = [1.0] * (_HOPS - len(hops))

@@ -37,12 +37,12 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
 
 
 def files_of(data: str | Path | None) -> list[Path]:
-    """Return the files in a comma-separated list; an empty list for None."""
+    """Return the paths in a comma-separated string, or an empty list for None."""
     return [Path(part) for part in str(data or "").split(",") if part]
 
 
 def check_digest(data: str | Path | None, sha256: str) -> None:
-    """Raise `ProblemError` unless the concatenated files have this SHA-256. An empty `sha256` always fits."""
+    """Raise `ProblemError` unless the concatenated files have this SHA-256. An empty `sha256` passes."""
     if not sha256:
         return
     digest = hashlib.sha256()

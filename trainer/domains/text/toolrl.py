@@ -1,16 +1,17 @@
 """ToolRL (arXiv 2504.13958): calls of the tools that a system message describes.
 
-The rewards are VPO's (arXiv 2605.22817, as in its release `ryanboldi/vpo`). *format* is 1 if the answer has a
-`<think>` part, and tool calls if and only if the gold answer has some. *tool-name* is the F1 of the multisets
-of tool names. For *arg-key* and *arg-value*, calls are paired with gold calls by name, then by shared keys.
-*arg-key* is the mean F1 of the keys of a pair. *arg-value* is the mean agreement of the values of the gold
-keys. An unpaired call counts 0.
+The rewards are those of VPO (arXiv 2605.22817) in its release `ryanboldi/vpo`. *format* is 1 if the answer
+has a `<think>` part and makes tool calls exactly when the gold answer does, else 0. *tool-name* is the F1 of
+the multisets of tool names. For *arg-key* and *arg-value*, each gold call is paired with the most similar
+call, by name first and then by shared keys. *arg-key* is the mean F1 of the keys of a pair. *arg-value* is
+the mean agreement of the values of the gold keys. An unpaired call counts as 0.
 
-Departures: an answer is unreadable if it has neither `<tool_call>` nor `<response>`, or if a call is not a
-JSON object with name and parameters. True and false agree only with themselves. A `<think>` part does not
-count if the chat template wrote it before the answer.
+There are three differences from that release. An answer is unreadable if it has neither `<tool_call>` nor
+`<response>`, or if a call is not a JSON object with name and parameters. True and false agree only with
+themselves. A `<think>` part does not count if the chat template wrote it before the answer.
 
-Columns read from `rlla_4k` (Parquet or JSON): `prompt` (chat messages) and `reward_model.ground_truth`.
+The columns read from `rlla_4k` (Parquet or JSON) are `prompt` (chat messages) and
+`reward_model.ground_truth`.
 """
 
 import json
@@ -72,7 +73,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return whether a `<think>` part exists, and the tool calls. Raises `AnswerError` if unreadable."""
+    """Return whether a reply has a `<think>` part, and its calls. Raises `AnswerError` if unreadable."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")
@@ -112,7 +113,7 @@ def call_rewards(found: Sequence[ToolCall], gold: Sequence[ToolCall]) -> Rewards
 def _beside(
     found: Sequence[ToolCall], gold: Sequence[ToolCall]
 ) -> list[tuple[ToolCall | None, ToolCall | None]]:
-    """Return (found, gold) pairs: each gold call with the most similar call left. A missing call is None."""
+    """Pair each gold call with the most similar remaining call. An unpaired call gets the partner None."""
     left = list(found)
     best = [left.pop(left.index(max(left, key=partial(_likeness, one)))) for one in gold[: len(found)]]
     return list(zip_longest([*best, *left], gold))
@@ -129,9 +130,10 @@ def _values(found: Mapping[str, Any], gold: Mapping[str, Any]) -> float:
 
 
 def agreement(found: Any, gold: Any) -> float:
-    """Return the agreement of a value with the gold value, in [0, 1].
+    """Return how well a value agrees with the gold value, from 0 to 1.
 
-    For texts, lists and dictionaries, it is the F1 of words, elements or keys. Other values must be equal.
+    The agreement is the F1 of words for texts, of elements for lists, and of keys for dictionaries. For other
+    values, it is 1 if they are equal, else 0.
     """
     if isinstance(found, bool) or isinstance(gold, bool):
         return float(found is gold)

@@ -1,8 +1,9 @@
 """A domain of your own: a Python file with `COMPONENTS` and `reward_vectors`, and a file of prompts.
 
-`reward_vectors(completions, **columns)` gets N completions as texts, and each column of the file of prompts
-(also `prompt`) as N values. It returns N arrays [m, D] in [0, 1], with None where judging failed.
-Two answers of a completion with the same rewards count as one. `docs/domains.md` has an example.
+`reward_vectors(completions, **columns)` gets the texts of N completions and, for each column of the file of
+prompts (including `prompt`), N values. It returns one entry per completion: an array of shape (m, D) with the
+D rewards, in [0, 1], of each of its m answers, or None if judging failed. Answers of a completion with equal
+rewards are duplicates. `docs/domains.md` has an example.
 """
 
 import runpy
@@ -29,7 +30,7 @@ class _OwnPrompt(BaseModel, extra="allow"):
 def open_yours(file: Path, data: Path, answers: int) -> Domain:
     """Return a domain from a Python file and a file of rows with the column `prompt`.
 
-    `MAX_TOKENS` is 1,024 unless the Python file sets it. Raises `ConfigError` if the Python file is invalid,
+    The Python file can set `MAX_TOKENS` (default: 1,024). Raises `ConfigError` if the Python file is invalid,
     and `ProblemError` if rows have different columns.
     """
     rows = [dict(row) for row in read_rows(data, _OwnPrompt)]

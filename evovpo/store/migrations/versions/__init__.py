@@ -1,1 +1,1 @@
-"""The schema versions, each written once and never changed after a release."""
+"""The versions of the store's schema. A version never changes after its release."""

@@ -1,4 +1,4 @@
-"""The first schema, where upgrades start; new stores are created from `evovpo/store/schema.py`."""
+"""The first schema version, for old stores. `evovpo/store/schema.py` creates the tables of new stores."""
 
 revision = "0001"
 down_revision = None

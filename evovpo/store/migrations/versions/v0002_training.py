@@ -17,7 +17,6 @@ FIGURES = (
 
 
 def upgrade() -> None:
-    """Add four tables; rows of other tables do not change."""
     op.create_table(
         "policy_events",
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),

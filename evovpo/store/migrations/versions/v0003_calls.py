@@ -1,4 +1,4 @@
-"""Adds requests to servers, and columns: evaluation metrics and trust, candidate reason, rollout model."""
+"""Adds a table of requests to model servers, and columns for metrics, trust, reasons and model names."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,6 @@ DATE = sa.String(64)
 
 
 def upgrade() -> None:
-    """Add a table and four columns; existing rows get the values that older versions implied."""
     op.add_column("evaluations", sa.Column("metrics", sa.Text))
     op.add_column("evaluations", sa.Column("trust", WORD, nullable=False, server_default="high"))
     op.add_column("candidates", sa.Column("reason", sa.Text, nullable=False, server_default=""))

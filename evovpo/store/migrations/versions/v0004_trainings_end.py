@@ -1,4 +1,4 @@
-"""Adds the training to each event of a policy version; updates the folder of the packaged models."""
+"""Adds a column with the training of each policy event; updates the paths of the packaged models."""
 
 from pathlib import Path
 
@@ -13,7 +13,6 @@ WEIGHTS = Path(__file__).parents[3] / "builtin" / "weights"
 
 
 def upgrade() -> None:
-    """Add a column, fill it for existing events, and update the paths of the packaged models."""
     op.add_column("policy_events", sa.Column("training_id", sa.String(255)))
     # A version names its training; the reason of a failure began with the training's id.
     op.execute(

@@ -1,4 +1,4 @@
-"""Adds the held-out result of each finished run; it stays unknown for runs that ended before."""
+"""Adds columns for the result on held-out rows. They stay empty for runs that ended earlier."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,6 +8,5 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Add two columns."""
     for name in ("heldout_passed", "heldout_total"):
         op.add_column("run_events", sa.Column(name, sa.Integer))

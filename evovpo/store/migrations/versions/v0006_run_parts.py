@@ -1,4 +1,4 @@
-"""Adds the parts of a run: each change of settings begins a new part."""
+"""Adds columns for the parts of a run. Each change of settings begins a new part."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,6 +8,5 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add three columns."""
     for name, kind in (("asks_before", sa.Integer), ("tells_before", sa.Integer), ("config", sa.Text)):
         op.add_column("run_events", sa.Column(name, kind))

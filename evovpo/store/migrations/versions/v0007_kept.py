@@ -1,4 +1,4 @@
-"""Adds search snapshots, and summaries for reports, so that not all rows of a run must be read again."""
+"""Adds two tables for snapshots of searches and summaries of runs."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,6 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """Add two tables, empty at first."""
     op.create_table(
         "snapshots",
         sa.Column("run_id", sa.String(255), sa.ForeignKey("runs.id"), primary_key=True),

@@ -1,4 +1,4 @@
-"""Adds to each prompt the way (kind of prompt) that made it; empty in older rows."""
+"""Adds a column for the way (kind) of each prompt. It is empty in older rows."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,5 +8,4 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Add a column, empty at first."""
     op.add_column("prompts", sa.Column("way", sa.Text, nullable=False, server_default=""))

@@ -1,4 +1,4 @@
-"""Removes search snapshots and summaries: both can be computed from the rows of a run."""
+"""Removes the tables of snapshots and summaries, which can be computed from the other tables."""
 
 from alembic import op
 
@@ -7,6 +7,5 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Drop two tables, whose rows can be computed from the others."""
     op.drop_table("snapshots")
     op.drop_table("summaries")
