@@ -160,7 +160,8 @@ class ModelConfig(Section):
     system: str | None = None
     """System message that replaces the prompt's."""
     extra: dict[str, Any] = Field(default={})
-    """Additional request fields, such as {reasoning_effort = "low"}. Runs with top_p cannot be trained on."""
+    """Additional request fields, such as {reasoning_effort = "low"}. With the field top_p, runs cannot be
+    used for training."""
 
     def check(self) -> None:
         if not self.name:

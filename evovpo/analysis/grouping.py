@@ -63,8 +63,8 @@ def behavioural_groups(answers_N_D: Floats, most: int = MOST_COMPONENTS, alike: 
     """Return groups of correlated components. `most`, the maximum number of groups, is at least 3.
 
     The most correlated components are merged first. Merging ends when all correlations are below `alike` and
-    there are at most `most` groups. If D is at most `most`, components that rarely vary (`FEWEST_MOVES`)
-    are not merged. If D is larger, constant components form up to two groups: always 0, and constant above 0.
+    there are at most `most` groups. With up to `most` components, those that rarely vary are left alone. With
+    more, constant components form up to two groups: those that are always 0, and the others.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]

@@ -72,7 +72,7 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that one or two of k answers together cover all components.
+    """Return for each k the probability that k answers include one, or a pair, that covers all components.
 
     An answer covers the components on which it is right. The estimate uses 2,000 random orders of the
     completions; its standard error is at most 0.011.

@@ -195,7 +195,7 @@ def doctor(
 def import_openevolve(
     checkpoint: Annotated[Path, argument("CHECKPOINT", "OpenEvolve checkpoint or output folder.")],
     problem: Annotated[
-        str | None, option("DIR", "OpenEvolve project with the metrics and bounds of the checkpoint.")
+        str | None, option("DIR", "OpenEvolve project of the checkpoint, which defines the metrics.")
     ] = None,
     store_url: options.StoreUrl = None,
     config_file: options.ConfigFile = None,

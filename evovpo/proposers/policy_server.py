@@ -29,12 +29,13 @@ class VLLMServer:
     Loading adapters needs `--enable-lora` and VLLM_ALLOW_RUNTIME_LORA_UPDATING=True, which are unsafe on a
     public port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new weights, answers 200 and
     computes wrongly. In a mixed batch, vLLM applies an adapter also to requests without an adapter (vLLM PR
-    48421); `load_and_compare` detects this. vLLM crashes if a request has a seed and its prompt is processed
-    in chunks. `--max-num-batched-tokens` of at least `--max-num-seqs` times `--max-model-len` prevents this.
+    48421); `load_and_compare` detects this. `--max-num-batched-tokens` should be at least `--max-num-seqs`
+    times `--max-model-len`: vLLM crashes on requests with a seed whose prompt it processes in chunks.
 
     `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
-    difference in nats due to rounding: 1e-4 for float32, more for bfloat16. Raises `ConfigError` for an
-    address that is not HTTP or has a password or query. Every method can raise `ServerError`.
+    difference, in nats, of a log-probability from the trainer's value: 1e-4 for float32, more for bfloat16.
+    Raises `ConfigError` for an address that is not HTTP or has a password or query. Every method can raise
+    `ServerError`.
     """
 
     base_url: str

@@ -48,7 +48,7 @@ class Shares:
         return {name: self._least[name] + rest * value for name, value in worth.items()}
 
     def choose(self, rng: np.random.Generator) -> str:
-        """Return the name of a random way, drawn with the current shares as probabilities."""
+        """Return the name of a random kind of prompt, drawn with the current shares as probabilities."""
         shares = self.now
         return str(rng.choice(list(shares), p=list(shares.values())))
 

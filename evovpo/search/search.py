@@ -69,7 +69,7 @@ class SearchState:
 
     @property
     def is_ready(self) -> bool:
-        """False if `ask` must not be called before more replies have arrived."""
+        """True if `ask` may be called now, False if it must wait for more replies."""
         config, proposed = self.standing.config, self.standing.proposed
         kept, given_out = self._joins.unspent, self.tickets.reserved
         of_an_ask = self._rollouts * config.answers

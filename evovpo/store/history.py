@@ -198,7 +198,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return the rollout of a reply, the rewards of its answers, whether these are valid, and program ids."""
+    """Return the rollout of a reply, and the rewards, validity and program ids of its answers."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length

@@ -61,13 +61,13 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="1; 3 with vpo or multi-rlvr"),
+        option("M", "Answers in one completion.", min=1, default="1; 3 with the objectives vpo and multi-rlvr"),
     ] = None,
     goals: Annotated[
         bool,
         typer.Option(
             "--goals",
-            help="With grpo: show random component weights in each prompt; reward the weighted sum.",
+            help="With grpo: each prompt shows random component weights, and the reward is the weighted sum.",
         ),
     ] = False,
     steps: Annotated[int, option("N", "Optimiser steps.", min=1)] = 100,

@@ -81,7 +81,7 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the cost `training` and, per problem, the cost and solved share of `ANSWERS` answers."""
+        """Return the costs in `unit`. `training` is the cost of the training that made this version."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T

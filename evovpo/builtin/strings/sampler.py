@@ -88,7 +88,7 @@ class Sampler(Literals):
         return self.bound()
 
     def field(self) -> Tree:
-        """Return a tree for a natural part of an argument, such as a word, or the text before a separator."""
+        """Return an expression for a part of an argument, such as a word, or the text before a separator."""
         subject = self.argument()
         draw = self.rng.random()
         if draw < 0.58:

@@ -137,7 +137,7 @@ class Attack:
 
 
 def read_attacks(text: str, target: AttackTarget, limits: Limits = QUICK) -> list[Attack]:
-    """Return the attacks in a text: programs, each below a line `# name -> status or status`.
+    """Return the attacks in a text: programs, each below a line `# name -> expected status`.
 
     `$home` and other placeholders stand for fields of the target. Lines `? statement` at the end of a program
     become a function `f`, which tries each statement and returns the successful statements.
