@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evovpo.api.ask_tell import Search
-    from evovpo.api.evolve import Best, EvolveResult, evolve, resume
+    from evovpo.api.best import Best
+    from evovpo.api.evolve import EvolveResult, evolve, resume
     from evovpo.api.problems import Failed
     from evovpo.api.stored_runs import ProgramRecord, StoredRun, list_runs, read_run
     from evovpo.errors import EvovpoError
@@ -29,7 +30,8 @@ __all__ = [
 ]
 _HOMES = {
     "evovpo.api.ask_tell": ("Search",),
-    "evovpo.api.evolve": ("Best", "EvolveResult", "evolve", "resume"),
+    "evovpo.api.best": ("Best",),
+    "evovpo.api.evolve": ("EvolveResult", "evolve", "resume"),
     "evovpo.api.problems": ("Failed",),
     "evovpo.api.stored_runs": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
     "evovpo.errors": ("EvovpoError",),

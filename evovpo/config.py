@@ -32,8 +32,6 @@ _NO_GAIN = "no measurement showed a gain; leave it out"
 
 
 class SearchConfig(Section):
-    """Settings of the search."""
-
     gone: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(("root_share", "crossover_share", "repair_share", "focus_share"), _BY_WAYS),
         **dict.fromkeys(("inspirations", "top_programs", "diverse_programs"), _BY_WAYS),
@@ -87,8 +85,6 @@ class SearchConfig(Section):
 
 
 class SamplingConfig(Section):
-    """Sampling of completions."""
-
     temperature: AboveZero = 1.0
     """Sampling temperature; it must be equal in all runs used for one training."""
     max_tokens: Tokens | None = None
@@ -124,7 +120,7 @@ class ProposerConfig(Section):
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
     """Maximum attempts for a request that fails or returns an unusable answer."""
     patience_seconds: NotNegative = 3600.0
-    """Maximum wait for a busy or failing server; raise it for runs overnight, 0 ends the run at once."""
+    """Maximum wait for a busy or failing server; raise it for runs overnight, 0: only the attempts count."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Maximum concurrent requests to a server; lower it for a server that answers 429."""
     tolerance: AboveZero = 1e-4
@@ -168,7 +164,7 @@ class ModelConfig(Section):
             raise ConfigError("models.name is empty; expected the name under which the server offers a model")
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return the cost of a request, or None without a price or token counts."""
+        """Return the cost of a request, or None if the price or a token count is unknown."""
         if self.price is None or prompt_tokens is None or completion_tokens is None:
             return None
         return (prompt_tokens * self.price[0] + completion_tokens * self.price[1]) / 1e6

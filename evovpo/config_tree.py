@@ -61,7 +61,7 @@ class Section(BaseModel):
         return cls.__name__.removesuffix("Config").lower()
 
     def changed(self, **values: Any) -> Self:
-        """Return a validated copy with new values. For a section, a mapping gives only the keys to change."""
+        """Return a validated copy with new values. A field that is a section takes {key to change: value}."""
         found = dict(self)
         for name, value in values.items():
             is_section = isinstance(value, Mapping) and isinstance(found[name], Section)
@@ -106,7 +106,7 @@ class Tree(Section):
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:
-        """Return {`section.key`: (own value, value in `other`)} where values differ."""
+        """Return {`section.key`: (own value, value in `other`)} for all values that differ."""
         mine, its = (
             {
                 (name if key is None else f"{name}.{key}"): value
@@ -119,7 +119,7 @@ class Tree(Section):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the configuration that `to_json` of any version wrote. Raises `ConfigError` if invalid."""
+        """Return the configuration from JSON of any version. Raises `ConfigError` if the JSON is invalid."""
         origin = "stored configuration"
         try:
             data = json.loads(text)
@@ -150,9 +150,8 @@ class Tree(Section):
     ) -> Self:
         """Return the defaults overridden by `base`, then by the TOML file at `path`, then by `changes`.
 
-        `base` contains sections and keys, like a file. Error messages call `base` by the name `origin`.
-        `changes` maps `section.key` to values. Raises `ConfigError` for an unreadable file, unknown keys and
-        invalid values.
+        `base` contains sections and keys, like a file; `origin` is its name in error messages. `changes` maps
+        `section.key` to values. Raises `ConfigError` for an unreadable file, unknown keys and invalid values.
         """
         layers = [] if base is None else [cls._read(base, origin)]
         if path is not None:
@@ -270,7 +269,7 @@ def in_sections(values: Mapping[str, object]) -> dict[str, object]:
         if dot:
             sections.setdefault(section, {})[key] = value
         else:
-            sections[section] = dict(value) if isinstance(value, Mapping) else value
+            sections = merged([sections, {section: value}])
     return sections
 
 

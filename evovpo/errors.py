@@ -1,4 +1,4 @@
-"""The exceptions of evovpo. A failing candidate program raises none; its `Evaluation` has a status."""
+"""The exceptions of evovpo. A failing candidate program raises none: its `Evaluation` records the failure."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,12 @@ class ConfigError(EvovpoError, ValueError):
     """An invalid configuration file or option."""
 
 
+class ProposerError(ConfigError):
+    """The user's proposer function raised an exception, which is the cause of this error."""
+
+
 class NotAllowedError(ConfigError):
-    """A store or project needs permissions that were not granted. `words` lists them."""
+    """A store or project needs permissions that were not granted. `words` lists these permissions."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -75,7 +79,7 @@ class ReplayError(EvovpoError, RuntimeError):
 
 
 def raise_faults(faults: Iterable[str], kind: type[EvovpoError] = ConfigError) -> None:
-    """Raise one error of class `kind` that lists the different messages in `faults`, if there are any."""
+    """If `faults` is not empty, raise one error of class `kind` that lists all different messages."""
     listed = list(dict.fromkeys(faults))
     if len(listed) == 1:
         raise kind(listed[0])

@@ -15,7 +15,7 @@ PARTIAL = ".partial"
 
 
 def hold(path: Path) -> contextlib.AbstractContextManager[object]:
-    """Lock a file, and return a context that unlocks it. A missing file is created.
+    """Lock a file, and return a context manager that unlocks it. A missing file is created.
 
     Raises `FileHeldError` with the id of the process that has the lock, and `OSError` if creation fails.
     """
@@ -67,7 +67,7 @@ def write_json(path: Path, value: object, indent: int | None = None) -> None:
 
 
 def file_digests(folder: Path, paths: Iterable[Path]) -> dict[str, str]:
-    """Return {path relative to `folder`: SHA-256} for the paths that are files."""
+    """Return {path relative to `folder`: SHA-256} for each path that is a file."""
     digests = {}
     for path in paths:
         if path.is_file():

@@ -1,8 +1,8 @@
 """The records shared by all parts of evovpo: immutable values, without I/O and third-party imports.
 
-The name of an array with several dimensions, such as `rewards_G_M_D`, ends with a letter for each dimension:
-`P` prompts, `G` rollouts in a group, `M` answers in a rollout, `D` reward components, `N` training rows, `T`
-tokens.
+The name of an array with several dimensions ends with its shape: `rewards_G_M_D` has shape (G, M, D). P is
+the number of prompts, G of rollouts in a group, M of answers in a rollout, D of reward components, N of
+training rows, and T of tokens.
 """
 
 import hashlib
@@ -196,10 +196,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """An axis of the MAP-Elites grid: `length` (of the source), `score`, `reward:OBJECTIVE` or `metric:NAME`.
+    """An axis of the MAP-Elites grid. `name` is `length`, `score`, `reward:OBJECTIVE` or `metric:NAME`.
 
-    `edges` are the inner bin edges, ascending. Without `edges`, the axis has `bins` equal bins between its
-    lowest and highest value so far.
+    `length` is the length of the source. `edges` are the inner bin edges, ascending. Without `edges`, the
+    axis has `bins` equal bins between its lowest and highest value so far.
     """
 
     name: str
@@ -208,7 +208,7 @@ class Feature:
 
 
 class EvaluatorMode(StrEnum):
-    """The process that runs a candidate, for evaluators that import the candidate."""
+    """Whether a candidate that an evaluator imports runs in the evaluator's process or in another one."""
 
     WHOLE = "whole"
     """Evaluator and candidate share one sandboxed process. This always works, but has low trust."""
@@ -220,9 +220,9 @@ class EvaluatorMode(StrEnum):
 class Metric:
     """Conversion of one number x returned by an evaluator to one reward component.
 
-    The reward rises linearly from 0 at `low` to 1 at `high`, and is clipped. A soft metric has no declared
-    bounds; its reward is 1/2 + atan((x - low) / (high - low)) / pi, where `low` is the initial program's
-    value. With `lower_is_better`, the reward is 1 minus this value.
+    With declared bounds, the reward rises linearly from 0 at `low` to 1 at `high`, and is clipped. Without
+    bounds (`is_soft`), it is 1/2 + atan((x - low) / (high - low)) / pi, and `low` is the initial program's
+    value. If `lower_is_better` is true, the result of either formula is subtracted from 1.
     """
 
     name: str
@@ -369,7 +369,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One completion by one policy version, as reply number `index` (from 0) to a prompt."""
+    """One completion of a prompt by a policy version. `index` numbers the replies to the prompt from 0."""
 
     id: str
     prompt_id: str
@@ -559,7 +559,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class TrainingStep:
-    """Statistics of one optimiser step, as means over the groups of the step.
+    """Statistics of one optimiser step. Most are means over the groups of the step.
 
     `entropy`, `kl`, `clip_share` and `loss` are means over the trained tokens, before the weights change.
     """

@@ -1,7 +1,6 @@
 """The trainer's settings, read from a TOML file and changed by `SECTION.KEY=VALUE` options.
 
-The settings in effect are stored with every training and are part of the training's id. Runs, store and
-policies folder are arguments of the command, not settings.
+The settings in effect are stored with every training, and the training's id depends on these settings.
 """
 
 from collections.abc import Mapping
@@ -80,7 +79,7 @@ class ImitateConfig(Section):
 
 
 class ProbeConfig(Section):
-    """The comparison of a new version with its parent before it is served."""
+    """The comparison of a new version with its parent, before searches use the new version."""
 
     problems: Annotated[int, Field(ge=0, le=10_000)] = 24
     """Held-out problems; raise it for a finer comparison; 0: no comparison."""

@@ -43,7 +43,7 @@ def draw_weights(components: int, settings: ObjectiveConfig, rng: np.random.Gene
 
 
 def set_scores(rewards: Rewards, weights_K_D: npt.ArrayLike) -> Floats:
-    """Return each rollout's score `[G]`: the best weighted reward of its answers, averaged over weightings.
+    """Return G scores, one per rollout: the best weighted reward of its answers, averaged over weightings.
 
     This estimates R(S) = E_w max_{y in S} w·r(y) of VPO (arXiv 2605.22817). A set without answers scores 0.
     """
@@ -228,7 +228,7 @@ def _vpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -
 
 
 def _vpo_at_k(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the z-scores of max@k applied to VPO's score, for sets of k answers of several rollouts."""
+    """Return the z-scores of max@k of VPO's score; a set has k answers, joined from several rollouts."""
     return _of_sets(rewards, draw_weights(rewards.shape[2], settings, rng), _set_rollouts(rewards, settings))
 
 
@@ -279,7 +279,7 @@ def _of_sets(rewards: Floats, weights: Floats, rollouts: int) -> Floats:
 
 
 def _set_rollouts(rewards: Floats, settings: ObjectiveConfig) -> int:
-    """Return the number of rollouts with k answers in total (default k: half of all answers, at most 8)."""
+    """Return how many rollouts together have k answers (default k: half of all answers, at most 8)."""
     rollouts, answers = rewards.shape[:2]
     return int(np.ceil((settings.k or min(rollouts * answers // 2, 8)) / answers))
 

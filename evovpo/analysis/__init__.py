@@ -1,1 +1,1 @@
-"""Statistics of rewards: estimators, intervals, groups of components, advice on training. No I/O."""
+"""Statistics of rewards, and advice on training. This package reads and writes no files."""

@@ -22,7 +22,7 @@ class Coverage(NamedTuple):
 
 
 def coverage_curve(vectors: Sequence[tuple[int, Sequence[float]]], weights_K_D: Array) -> list[Coverage]:
-    """Return the points at which joint coverage rises. `vectors` has ordered pairs (evaluations, rewards)."""
+    """Return each new joint coverage. `vectors` lists (evaluations, rewards), sorted by evaluations."""
     points_P_D = np.random.default_rng(0).random((_POINTS, weights_K_D.shape[1]))
     reached = np.zeros(len(weights_K_D))
     curve: dict[int, Coverage] = {}

@@ -29,7 +29,7 @@ _DECIMALS = 9
 
 
 def grouped(problem: Problem, rewards: npt.ArrayLike) -> Floats:
-    """Return the mean rewards of a problem's C groups, shape (..., C). Without groups, return `rewards`."""
+    """Return the mean rewards of C groups, of shape (..., C), or `rewards` if the problem has no groups."""
     values = np.asarray(rewards, dtype=np.float64)
     return group_rewards(values, problem.groups) if problem.groups else values
 
@@ -60,11 +60,11 @@ def correlations(answers_N_D: Floats) -> Floats:
 
 
 def behavioural_groups(answers_N_D: Floats, most: int = MOST_COMPONENTS, alike: float = ALIKE) -> Groups:
-    """Return groups of correlated components. `most`, the maximum number of groups, is at least 3.
+    """Return groups of correlated components. `most` is the maximum number of groups (3 or more).
 
-    The most correlated components are merged first. Merging ends when all correlations are below `alike` and
-    there are at most `most` groups. With up to `most` components, those that rarely vary are left alone. With
-    more, constant components form up to two groups: those that are always 0, and the others.
+    The most correlated components are merged first, until all correlations are below `alike` and at most
+    `most` groups are left. If D <= `most`, components that rarely vary are not merged. If D > `most`, the
+    components that are always 0 form one group, and all other constant components form another.
     """
     count = answers_N_D.shape[1]
     most_frequent = [np.unique(column, return_counts=True)[1].max() for column in answers_N_D.T]

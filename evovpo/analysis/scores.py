@@ -63,14 +63,14 @@ def score_name(metrics: Mapping[str, Json], left_out: Collection[str] | None) ->
 
 
 def score_json(name: str, score: float | None) -> dict[str, Json]:
-    """Return JSON fields with a score and its name. For a `combined_score`, add a field of this name."""
+    """Return {"score": score, "score_name": name}. If `name` is `combined_score`, add {name: score}."""
     if score is None:
         return {}
     return {"score": score, "score_name": name, **({COMBINED: score} if name == COMBINED else {})}
 
 
 def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
-    """Return a program's score, `NO_SCORE` if it has none, or None if the problem ranks by reward vectors."""
+    """Return a program's score or `NO_SCORE`. Return None if the problem ranks programs by reward vectors."""
     if problem.evaluator is None or problem.evaluator.left_out is None:
         return None
     if evaluation.status is not Status.OK:
@@ -80,7 +80,7 @@ def score_of(problem: Problem, evaluation: Evaluation) -> float | None:
 
 
 def compared(problem: Problem, evaluation: Evaluation) -> tuple[float, ...]:
-    """Return the values that rank an evaluated program: its rewards, or a single score (`score_of`)."""
+    """Return the values by which a program is ranked: its rewards, or a single score (`score_of`)."""
     score = score_of(problem, evaluation)
     return evaluation.rewards or () if score is None else (score,)
 
@@ -136,7 +136,7 @@ def best_combined(scores: Sequence[Scored]) -> Scored | None:
 
 
 def combined_curve(scores: Sequence[Scored]) -> tuple[Scored, ...]:
-    """Return the candidates that raised the best `combined_score` of a run, in order."""
+    """Return the candidates that improved the best `combined_score` of a run, in order."""
     points: list[tuple[float, Scored]] = []
     for item in scores:
         if item.combined is not None and (not points or item.combined > points[-1][0]):

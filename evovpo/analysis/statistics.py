@@ -2,9 +2,9 @@
 
 Two arms (policies or methods) are compared by paired bootstrap intervals and sign-flip tests. The values of
 an arm have shape (S, T): S training seeds (S = 1 if nothing was trained), and T tasks in the same order for
-both arms. The bootstrap draws seeds and tasks independently (Owen 2007, arXiv 0712.1111). It draws n - 1 of n
-seeds or tasks (Rao and Wu 1988), which makes the variance of a resampled mean unbiased. With three seeds, the
-intervals are too narrow: in simulations with 40 tasks, the coverage of 95 % intervals was 84 to 95 %.
+both arms. The bootstrap resamples seeds and tasks independently (Owen 2007, arXiv 0712.1111). From n seeds or
+tasks, it draws n - 1 with replacement, so that the variance of a mean is unbiased (Rao and Wu 1988). With
+three seeds, 95 % intervals are too narrow: in simulations with 40 tasks, their coverage was 84 to 95 %.
 """
 
 import itertools
@@ -72,7 +72,7 @@ def pass_at_k(right_C_m: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
-    """Return for each k the probability that k answers include one, or a pair, that covers all components.
+    """Return for each k the probability that one or two of k answers together cover all components.
 
     An answer covers the components on which it is right. The estimate uses 2,000 random orders of the
     completions; its standard error is at most 0.011.
@@ -91,7 +91,7 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
 
 
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
-    """Return VPO's reward of a set of m answers: E_w max w·r, as the mean over K weightings."""
+    """Return VPO's reward of a set of m answers: E_w max w·r, as the mean over K weight vectors."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
 
 
@@ -109,7 +109,7 @@ def diversity(vectors_N_D: npt.ArrayLike) -> float:
 
 
 def distinct_share(keys: Sequence[str | None]) -> float:
-    """Return the share of different readable answers. A key identifies an answer; None means unreadable."""
+    """Return (number of distinct readable answers) / (number of answers). The key None means unreadable."""
     return len(set(keys) - {None}) / len(keys) if keys else 0.0
 
 
@@ -157,9 +157,9 @@ def bootstrap_interval(
 ) -> Interval:
     """Return the mean of the values, or of (values - reference) on the same T tasks, with its interval.
 
-    Both arms get the same resampled tasks. The S seeds of the values and the R seeds of the reference are
-    resampled separately. With one seed, the interval holds only for the training with this seed. Raises
-    `ConfigError` for different numbers of tasks, for no task, and for infinite or NaN values.
+    Values and reference get the same resampled tasks. Their S and R seeds are resampled separately. If there
+    is one seed, the interval holds only for this seed. Raises `ConfigError` if the numbers of tasks differ,
+    if there is no task, or if a value is infinite or NaN.
     """
     values, rng = _checked(values_S_T), rng or np.random.default_rng(0)
     reference = np.zeros((1, values.shape[1])) if reference_R_T is None else _checked(reference_R_T)
@@ -199,7 +199,7 @@ def sign_flip_p(
 
 
 def resampling_weights(units: int, draws: int, rng: np.random.Generator) -> Array:
-    """Return `draws` weight vectors: the share of each seed or task in (units - 1) draws with replacement."""
+    """Return `draws` weight vectors: the shares of `units` items in (units - 1) draws with replacement."""
     drawn = max(units - 1, 1)
     return rng.multinomial(drawn, np.full(units, 1 / units), draws) / drawn
 

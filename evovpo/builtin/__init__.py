@@ -1,4 +1,4 @@
-"""The built-in model, which writes string expressions from examples: weights, prompt format and language."""
+"""The built-in model, a small model that writes string expressions, and its prompt format."""
 
 import json
 import re
@@ -10,10 +10,9 @@ BUILT_IN_MODEL = Path(__file__).parent / "weights" / "strings"
 
 
 def token_texts(text: str, token_ids: Sequence[int]) -> list[str]:
-    """Return the text of each token of a completion; empty if another model than the built-in one wrote it.
+    """Return the text of each token; empty if the built-in vocabulary does not decode `token_ids` to `text`.
 
-    `text` is the completion without special tokens. If the built-in vocabulary does not decode `token_ids` to
-    `text`, another model wrote the completion.
+    `text` is a completion without special tokens. It may come from a model with another vocabulary.
     """
     texts, special = _vocabulary(BUILT_IN_MODEL)
     pieces = [texts.get(token, "") for token in token_ids]

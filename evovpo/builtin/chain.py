@@ -12,7 +12,7 @@ PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 
 
 def split_chain(text: str, token_ids: Sequence[int] | None) -> list[Answer]:
-    """Return the unparsed answers of a completion in order, without the end mark."""
+    """Return the answers of a completion in order. Their programs are not parsed yet."""
     texts = text.split(END)[0].split(SEPARATOR)
     spans = chain_spans(token_ids or ())
     known = spans if token_ids is not None and len(spans) == len(texts) else [None] * len(texts)

@@ -1,4 +1,4 @@
-"""The random baseline: random programs in the built-in model's grammar, made from training inputs."""
+"""The random baseline: random programs in the built-in model's language, with constants from the inputs."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,9 +1,11 @@
 """The command `evovpo apply`: runs the best program of a run on a table."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,12 +14,16 @@ from evovpo.cli.options import argument, flag, option
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, writing
 from evovpo.errors import ProblemError, nearest_hint
 
+if TYPE_CHECKING:
+    from evovpo.runs.stored import Outcome
+
 app = typer.Typer()
 _FORMS_SHOWN = 5
+_LINES_SHOWN = 10
 
 
 def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
-    """Print the rows that have an empty `column` and resemble no example, from the result of `new_forms`."""
+    """Print `forms`, the result of `new_forms`: rows with an empty `column` that resemble no example."""
     from evovpo.reports.text import counted
 
     if forms:
@@ -36,6 +42,25 @@ def _cells_to_change(
     return {column: empty, **({} if mark is None else {mark: range(1, len(rows) + 1)})}
 
 
+def _refusal(outcome: Outcome, budget: int) -> str:
+    passed = f"{outcome.train_passed} of {outcome.train_total} training rows"
+    more = f"search on (evovpo resume {outcome.run} -n {2 * budget})"
+    if outcome.is_memorised:
+        passed = f"{outcome.heldout_passed} of {outcome.heldout_total} held-out rows"
+        more = "fill more cells and evolve again"
+    return (
+        f"run {outcome.run}: its program is right on {passed}, and would write wrong cells; {more}, or give "
+        "--anyway for a column that says which rows to trust"
+    )
+
+
+def _say_first(lines: Sequence[Mapping[str, object]]) -> None:
+    for line in lines[:_LINES_SHOWN]:
+        say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
+    if len(lines) > _LINES_SHOWN:
+        say(f"  and {len(lines) - _LINES_SHOWN} more")
+
+
 @app.command("apply", rich_help_panel="Runs")
 def apply(
     run: options.RunName,
@@ -51,15 +76,16 @@ def apply(
         ),
     ],
     anyway: Annotated[
-        bool, flag("--anyway", "Also use a program that fails training rows, and mark the rows to trust.")
+        bool,
+        flag("--anyway", "Also use a program that is wrong on some examples, and mark the rows to trust."),
     ] = False,
     store_url: options.StoreUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Apply the best program of a run to every row of a table.
 
-    A program that is wrong on a training row is refused. --anyway applies it and adds a column that marks the
-    rows to trust: those that resemble training rows on which the program is mostly right.
+    A program that is wrong on a training or held-out row is refused. --anyway applies it and adds a column
+    that marks the rows to trust: those that resemble examples on which the program is mostly right.
 
     Three lists are printed: rows on which the program failed, rows with a filled cell that differs from the
     program's result (the cell is kept), and rows that resemble no example. Rows are numbered from 1, without
@@ -87,12 +113,9 @@ def apply(
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)
-    if not outcome.solved and not anyway:
-        raise ProblemError(
-            f"run {view.run.id}: its program is right on {outcome.train_passed} of {outcome.train_total} "
-            f"training rows, and would write wrong cells; search on (evovpo resume {view.run.id} -n "
-            f"{2 * view.run.evaluations}), or give --anyway for a column that says which rows to trust"
-        )
+    is_right = outcome.solved and not outcome.is_memorised
+    if not is_right and not anyway:
+        raise ProblemError(_refusal(outcome, view.run.evaluations))
     rows = read_table(table)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
@@ -103,7 +126,8 @@ def apply(
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
     mark, doubtful = f"{column} trusted", 0
-    changed = _cells_to_change(rows, column, None if outcome.solved else mark)
+    changed = _cells_to_change(rows, column, None if is_right else mark)
+    replaced = " (in place of the file that was there)" * out.exists()
     failed: list[dict[str, Any]] = []
     different: list[dict[str, Any]] = []
     with writing(out) as file, Progress(console=console(stderr=True), transient=True) as progress:
@@ -114,18 +138,20 @@ def apply(
             if (before := row.get(column)) not in (None, ""):
                 right[tuple(values)] = value in (before, cell_value(before))
         lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
-        for inputs, is_right in right.items():
-            lead[form_of(inputs)] += 1 if is_right else -1
+        for inputs, agrees in right.items():
+            lead[form_of(inputs)] += 1 if agrees else -1
         for number, (row, values, (value, reason)) in enumerate(done, start=1):
             before = row.get(column)
-            if not outcome.solved:
-                row[mark] = "yes" if lead[form_of(values)] > 0 and reason is None else "no"
-                doubtful += row[mark] == "no"
             row[column] = value if before in (None, "") else before
+            is_other = before not in (None, "", value) and cell_value(before) != value
             if reason is not None:
                 failed.append({"row": number, "error": reason})
-            elif before not in (None, "", value) and cell_value(before) != value:
+            elif is_other:
                 different.append({"row": number, "given": before, "found": value})
+            if not is_right:
+                is_trusted = lead[form_of(values)] > 0 and reason is None and not is_other
+                row[mark] = "yes" if is_trusted else "no"
+                doubtful += not is_trusted
         write_rows(file, out, table, rows, changed)
     if as_json:
         counts = {"rows": len(rows), "failed": len(failed), "different": len(different), "doubtful": doubtful}
@@ -133,13 +159,13 @@ def apply(
         print_json({"run": view.run.id, **counts, "out": out, **lists})
     else:
         say(
-            f"{out}: run {view.run.id} of {view.problem.id}; rows: {len(rows)}, failed: {len(failed)}, "
-            f"filled cells that differ (kept): {len(different)}"
+            f"{out}{replaced}: run {view.run.id} of {view.problem.id}; rows: {len(rows)}, "
+            f"failed: {len(failed)}, filled cells that differ (kept): {len(different)}"
         )
-        if not outcome.solved:
+        if not is_right:
             say(f"  not to be trusted ({mark!r} is no): {doubtful}")
-        for line in [*failed[:10], *different[:10]]:
-            say("  " + ", ".join(f"{name} {value!r}" for name, value in line.items()))
+        _say_first(failed)
+        _say_first(different)
         say_new_forms(forms, column)
     if failed:
         leave(Exit.SOME_FAILED)

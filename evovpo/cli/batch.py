@@ -106,7 +106,9 @@ def batch(
         print_json(results_json(results) | {"failed": rows})
     else:
         _show(results)
-        say(f"\nCurves, heat maps, tables:  evovpo batch {name}{store_option(store)} --report-only")
+        limited = "" if limit is None else f" --limit {limit}"
+        again = f"evovpo batch {name}{limited}{store_option(store)} --report-only"
+        say(f"\nCurves, heat maps, tables:  {again}")
     for one in failed:
         cell = cells[one.name]
         label = f"{cell.problem_id} ({cell.arm.label}, seed {cell.seed})"

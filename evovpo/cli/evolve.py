@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -28,7 +29,7 @@ from evovpo.cli.terminal import (
     shown_opening,
     store_option,
 )
-from evovpo.errors import ConfigError, EvovpoError, ServerError, StoreError
+from evovpo.errors import ConfigError, EvovpoError, ProblemError, ServerError, StoreError
 
 if TYPE_CHECKING:
     from evovpo.config import Config
@@ -199,7 +200,7 @@ def resume(
         )
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
-            say(f"Run {run_id} stays as it is: {end}. To search on, give --set {more} too.", stderr=True)
+            say(f"Run {run_id} stays as it is: {outcome.status}. To search on, add --set {more}", stderr=True)
         _finish(store, as_json, outcome, output_dir=output_dir)
 
 
@@ -272,12 +273,12 @@ def _finish(
         if table is not None:
             say_new_forms(forms, column)
             words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
-            if outcome.solved:
+            if outcome.solved and not outcome.is_memorised:
                 say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
                 say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
             else:
-                more = f"evovpo resume {outcome.run} -n {2 * view.run.evaluations}{where}"
-                say(f"\nNot right on all rows yet, so not to be used. Search on:  {more}")
+                more = f" Search on:  evovpo resume {outcome.run} -n {2 * view.run.evaluations}{where}"
+                say(f"\nNot right on all rows yet, so not to be used.{more * (not outcome.solved)}")
                 filled = f"evovpo apply {outcome.run} {shlex.join(words)} --anyway{where}"
                 say(f"Fill the table anyway, with a column that marks rows to trust:  {filled}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
@@ -295,7 +296,10 @@ def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
     from evovpo.types import ParseStatus
 
     rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
-    if found := advice(view, store_option(store), rows, is_failed):
+    judged = store.known_evaluations(view.problem.version).values() if view.summary.by_status else ()
+    counts = Counter((one.status, line) for one in judged for line in one.feedback.strip().splitlines()[-1:])
+    faults = {status: fault for (status, fault), _ in reversed(counts.most_common())}
+    if found := advice(view, store_option(store), rows, is_failed, faults):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
@@ -313,8 +317,10 @@ def _with_live_view(
         stopped(live, store, output_dir)
     except EvovpoError as error:
         if live.run is not None:
-            hint = f"evovpo resume {live.run.id}{store_option(store)}"
-            say(f"All judgements so far are stored. After fixing the cause:  {hint}", stderr=True)
+            hint = f"After fixing the cause:  evovpo resume {live.run.id}{store_option(store)}"
+            if isinstance(error, ProblemError):
+                hint = f"A changed problem needs a new run: evovpo evolve PROBLEM --from {live.run.id}"
+            say(f"All judgements so far are stored. {hint}", stderr=True)
             if isinstance(error, (ServerError, StoreError)):
                 leave(Exit.CUT_OFF, f"error: {error}")
         raise

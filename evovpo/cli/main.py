@@ -86,7 +86,7 @@ app.add_typer(store.app, name="store", rich_help_panel="Setting up")
 
 
 def mount_commands() -> None:
-    """Add the commands of installed packages, such as the trainer, from entry points `evovpo.commands`."""
+    """Add the commands of installed packages, such as the trainer, from entry points in `evovpo.commands`."""
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group="evovpo.commands")):
@@ -101,7 +101,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command line, by default this process's own, and exit with its exit code."""
+    """Run a command line, by default the arguments of this process, and exit with the command's exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A character that the terminal cannot show must not end a run.

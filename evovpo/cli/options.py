@@ -137,7 +137,7 @@ def settings(
 
 
 def written_to(given: Path | None, name: str) -> Path:
-    """Return `given`. If it is None, create the folder `evovpo-out` and return the path of `name` in it."""
+    """Return `given`. If it is None, return the path of `name` in `evovpo-out`, and create this folder."""
     with contextlib.suppress(OSError):  # writing the file reports the error
         if given is None:
             Path("evovpo-out").mkdir(exist_ok=True)

@@ -99,9 +99,10 @@ def new(
         say(said)
     files = ", ".join(sorted(path.name for path in folder.iterdir()))
     say(f"{folder} is ready: {files}")
-    say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {name}")
+    path = shlex.quote(str(name))
+    say(f"Change the files to your problem, then see what is wrong with them:  evovpo check {path}")
     if kind == "score":
-        say(f"With an instruction model behind a server:  evovpo evolve {name} --base-url URL --model NAME")
+        say(f"With an instruction model behind a server:  evovpo evolve {path} --base-url URL --model NAME")
 
 
 @app.command("check", rich_help_panel="Problems")

@@ -23,6 +23,7 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
     Solved: right on every training and held-out row. Solved (unchecked): no held-out row was tested.
     Memorised: right on every training row, wrong on a held-out row. Running: still searching, or killed;
     evovpo resume continues a killed run. Best: mean reward, or combined_score of an OpenEvolve project.
+    The runs of a loop are one row; --json lists each of them.
 
     [dim]Example:[/dim]  evovpo runs
     """

@@ -58,7 +58,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_answer(answer: RenderableType) -> None:
-    """Print tables and programs; lines of programs never wrap, other lines wrap only on a terminal."""
+    """Print tables and programs. Only a terminal wraps lines, except lines of programs."""
     out = console()
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 
@@ -82,7 +82,7 @@ def is_interactive() -> bool:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[TextIO]:
-    """Open a file to be written atomically. Raises `ConfigError` at once if it cannot be written."""
+    """Open a file to be written atomically. Raises `ConfigError` if the file cannot be written."""
     from evovpo.files import write_errors, written_whole
 
     with (
@@ -106,7 +106,7 @@ def shown_opening(name: str, work: Callable[[], T]) -> T:
 
 
 def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) -> T:
-    """Return `work(allow)`. If permissions are missing, ask for them at a terminal and call `work` again."""
+    """Return `work(allow)`. If permissions are missing, ask the user at a terminal and call `work` again."""
     import typer
 
     granted = tuple(allow or ())

@@ -1,7 +1,7 @@
 """Reads a batch of searches from a TOML file or a suite.
 
 An arm combines a proposer, a strategy and a budget. A cell is one run of an arm on one problem with one seed.
-Run ids derive from batch name, problem, arm and seed, so that a repeated batch finds its runs in the store.
+The id of a run is a hash of batch name, problem, arm and seed: a repeated batch finds its stored runs.
 """
 
 import itertools
@@ -79,9 +79,9 @@ class Cell(NamedTuple):
 def read_batch(name: str, limit: int | None = None, faults: list[str] | None = None) -> Batch:
     """Return a batch from a TOML file, or a batch with all problems of a suite and default settings.
 
-    `name` is a batch file, a suite's file or folder, or the name of a bundled suite. The batch has only the
-    first `limit` problems. Errors are appended to `faults` or, without `faults`, raised as one `ConfigError`.
-    A file with invalid TOML always raises `ConfigError`.
+    `name` is a batch file, a suite's file or folder, or the name of a bundled suite. Problems after the first
+    `limit` are left out. Errors are appended to `faults`; if it is None, one `ConfigError` with all errors is
+    raised. A file with invalid TOML always raises `ConfigError`.
     """
     path, found = Path(name), list[str]() if faults is None else faults
     data = read_toml(path) if path.suffix == ".toml" and path.is_file() else None
@@ -111,7 +111,7 @@ def read_batch(name: str, limit: int | None = None, faults: list[str] | None = N
 
 
 def cells(batch: Batch) -> Iterator[Cell]:
-    """Yield the cells of a batch, sorted by seed, problem and arm, so that early results compare all arms."""
+    """Yield the runs of a batch, sorted by seed, problem and arm, so that early results include all arms."""
     for seed, path, arm in itertools.product(batch.seeds, batch.problems, batch.arms):
         problem = problem_id(path)
         yield Cell(batch.run_id(problem, arm, seed), problem, arm, seed)
@@ -138,7 +138,7 @@ def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Va
                 case {"model": str(model), **others} if model and others.get("name", "local") == "local":
                     checked["proposer"] = {**others, "model": str((reader.path.parent / model).resolve())}
             variants.append(Variant(name, checked))
-        elif entry in known:
+        elif entry in known or key not in data:
             variants.append(Variant(entry, {section: {field: entry}}))
         else:
             hint = nearest_hint(str(entry), known)

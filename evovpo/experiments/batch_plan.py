@@ -1,4 +1,4 @@
-"""Plans a batch: loads the problem and the settings of every cell, and collects all errors."""
+"""Plans a batch: loads the problem and the settings of every run, and collects all errors."""
 
 import asyncio
 import contextlib
@@ -27,10 +27,10 @@ _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 
 
 def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Batch, list[Work]]:
-    """Check a batch; return the batch and a `Work` for each of its runs, in order.
+    """Check a batch. Return it, and a `Work` (a task that another process can do) for each of its runs.
 
-    Nothing is written, but the initial programs of OpenEvolve projects are evaluated. Raises a `ConfigError`
-    with all errors. It is an error if the store has one of these runs with different settings.
+    Nothing is written, but the initial programs of OpenEvolve projects are evaluated. Raises one
+    `ConfigError` with all errors. It is an error if the store has one of these runs with different settings.
     """
     faults: list[str] = []
     batch = read_batch(name, limit, faults)
@@ -40,7 +40,7 @@ def plan(name: str, store_url: str | None, limit: int | None = None) -> tuple[Ba
 
 
 def plan_cells(batches: Sequence[Batch], store_url: str | None, faults: list[str]) -> list[Work]:
-    """Return a `Work` for each valid run of the batches, and append all errors to `faults`."""
+    """Return a task (`Work`) for each valid run of the batches, and append all errors to `faults`."""
     store, stored = None, dict[str, Run]()
     try:
         store = _existing_store(store_url)

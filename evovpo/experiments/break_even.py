@@ -67,7 +67,7 @@ def compare(
 
 
 def cost_per_solved(spent: ArmCosts, problems: Sequence[int] = PROBLEMS) -> tuple[Interval, ...]:
-    """Return the cost per solved problem, with training, after n problems for each n in `problems`.
+    """Return the cost per solved problem, training included, after n problems, for each n in `problems`.
 
     The upper end of an interval is infinite if too many resamples contain no solved problem.
     """

@@ -1,4 +1,4 @@
-"""Runs the cells of a batch, from the start or from their last stored evaluation."""
+"""Runs the searches of a batch, from the start or from their last stored evaluation."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ class CellProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A cell with all data that another process needs to run it."""
+    """A run of a batch, with all data that another process needs for it."""
 
     cell: Cell
     problem: Problem
@@ -52,7 +52,7 @@ class Work:
         return self.status is not None and self.status.is_finished
 
     def run(self, tell: Callable[[Any], None]) -> CellProgress:
-        """Run the cell; `tell` gets progress. Raises `EvovpoError`, or `FatalError` if the store fails."""
+        """Run the search. `tell` gets progress. Raises `EvovpoError`, or `FatalError` if the store fails."""
 
         def told(progress: Progress) -> None:
             tell(CellProgress(progress.search.standing.proposed, waits=progress.waits))
@@ -75,9 +75,9 @@ def _open(store_url: str | None) -> Store:
 
 
 def sized(works: Sequence[Work], jobs: int | None, executor: str | None = None) -> list[Work]:
-    """Return `works` with the cores divided among `jobs` parallel cells.
+    """Return `works` with the cores divided among `jobs` parallel runs.
 
-    A cell whose settings state the number of workers keeps it. `executor`, if given, applies to all cells.
+    A run keeps the number of workers in its settings, if any. `executor`, if given, applies to all runs.
     """
     cores = os.cpu_count() or 1
     share = max(1, cores // (jobs or cores))

@@ -23,9 +23,9 @@ _BEGUN = 10
 def on_cluster(executor: str | None, store_url: str | None, judging: Collection[str] = ()) -> Iterator[None]:
     """If `executor` names a Ray cluster, let `run_all` run its tasks there within the `with` block.
 
-    A cluster is named `ray` or `ray://HOST:PORT`. `judging` names clusters on which local tasks
-    evaluate programs; the block keeps them connected. Raises `ConfigError` if Ray is missing, or if the store
-    is a file but the cluster has other machines, and `SandboxError` if a cluster cannot be reached.
+    A cluster is named `ray` or `ray://HOST:PORT`. `judging` lists the clusters that evaluate programs. A
+    cluster that the block starts ends with the block. Raises `ConfigError` if Ray is missing, or if the store
+    is a file and the cluster has other machines. Raises `SandboxError` if a cluster cannot be reached.
     """
     is_here = executor in (None, "local")
     addresses = sorted({*judging, executor or "local"} - {"local"})

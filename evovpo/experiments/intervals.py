@@ -1,4 +1,4 @@
-"""Means of one arm and differences between two arms, with bootstrap intervals.
+"""Means of an arm (a method under comparison), differences between two arms, and bootstrap intervals.
 
 Values are arrays of shape (S, T), for S seeds and T problems. Intervals resample seeds and problems with a
 fixed random seed, and are not corrected for multiple comparisons.
@@ -28,7 +28,7 @@ class Difference(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """True if the interval excludes zero and the p-value is significant."""
+        """True if the interval excludes zero and the p-value is below 0.05."""
         return self.interval.is_clear and self.p < _CLEAR
 
     def __format__(self, spec: str) -> str:
@@ -38,7 +38,7 @@ class Difference(NamedTuple):
 
 
 class UnlockedProblems(NamedTuple):
-    """The problems that one arm solves with some of `seeds` seeds and that another arm solves with none."""
+    """Problems that one arm solves with at least one of its `seeds` seeds, and another arm with none."""
 
     problems: tuple[str, ...]
     interval: Interval
@@ -57,7 +57,7 @@ def difference(ours_S_T: Array, theirs_R_T: Array, times: float = 1.0) -> Differ
 
 
 def unlocked(ours_S_T: Array, theirs_R_T: Array, problems: Sequence[str]) -> UnlockedProblems:
-    """Return the problems that the first arm solves with some seed and that the second arm solves with none.
+    """Return the problems that the first arm solves with at least one seed, and the second with none.
 
     If one arm has more seeds, its last seeds are ignored. The interval resamples problems and each arm's
     seeds. It is biased, because a resample has fewer distinct seeds and misses rarely solved problems.

@@ -1,7 +1,6 @@
 """Runs tasks in a limited number of processes, one task at a time in each.
 
-Processes are reused, because loading torch is slow. If a process dies, its task is restarted in another
-process and continues from its stored progress. A task's result is in the message `TaskDone`.
+If a process dies, another process restarts its task, which continues from the stored progress.
 """
 
 import contextlib
@@ -148,7 +147,7 @@ elsewhere: Callable[[Sequence[PoolTask], int | None], Generator[Message | None]]
 
 @contextlib.contextmanager
 def kept_processes() -> Iterator[None]:
-    """Let all calls of `run_all` in the `with` block share processes. The outermost block ends them."""
+    """Let all calls of `run_all` in the `with` block share processes, which the outermost block ends."""
     global _kept
     if _kept is not None:
         yield

@@ -1,4 +1,4 @@
-"""Statistics of arms, comparisons of arms, and a verdict in sentences.
+"""Statistics of arms (methods under comparison), comparisons of arms, and a verdict in sentences.
 
 Everything is computed from rows; a row is the result of one search as JSON. Rows of batches come from the
 store, and rows of studies (`trainer/experiments`) come from exported files.
@@ -109,7 +109,7 @@ class ArmRows:
         return np.array(found, dtype=np.float64).reshape(len(self.seeds), len(wanted))
 
     def mean(self, figure: Figure, problems: Sequence[str] | None = None) -> Interval | None:
-        """Return the mean of a statistic (the sum if `figure.is_sum`) over `problems`; None without rows."""
+        """Return a statistic's mean (sum if `figure.is_sum`) over `problems`; None if there are no rows."""
         wanted = self.problems if problems is None else tuple(problems)
         if not (self.seeds and wanted):
             return None
@@ -133,7 +133,7 @@ class ArmRows:
         return self._once(lambda: difference(*pair, times), "minus", id(other), figure)
 
     def unlocks(self, other: "ArmRows", figure: Figure = SOLVED) -> UnlockedProblems:
-        """Return the problems that this arm solves with some seed and that the other arm solves with none."""
+        """Return the problems that this arm solves with at least one seed, and the other arm with none."""
         both = [problem for problem in other.problems if problem in self.problems]
         pair = self.values(figure, both), other.values(figure, both)
         return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
@@ -214,7 +214,7 @@ def _outcome(found: Difference) -> str:
 
 
 class CellResult(NamedTuple):
-    """A cell (one run of a batch) and its row so far."""
+    """A run of a batch and its results so far."""
 
     cell: Cell
     row: dict[str, Any] | None
@@ -230,7 +230,7 @@ class CellResult(NamedTuple):
 
 
 class Results:
-    """The stored results of a batch. An arm's statistics use problems on which all its runs have ended."""
+    """The stored results of a batch. An arm's statistics leave out problems on which a run has not ended."""
 
     def __init__(self, batch: Batch, cells: Sequence[CellResult]) -> None:
         self.batch, self.cells = batch, tuple(cells)
@@ -238,7 +238,7 @@ class Results:
         self.arms = tuple(self._rows_of(arm) for arm in batch.arms)
 
     def of(self, arm: Arm) -> list[CellResult]:
-        """Return the cells of an arm."""
+        """Return the results of all runs of an arm."""
         return [one for one in self.cells if one.cell.arm == arm]
 
     def _rows_of(self, arm: Arm) -> ArmRows:
@@ -264,7 +264,7 @@ class Results:
         return tuple(sorted(self.solved_in_any(arm).difference(*others)))
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Compare each arm with the first arm, unless the two have no finished problem in common."""
+        """Yield the comparison of each other arm with the first, if both have finished a common problem."""
         first, *others = self.arms
         for one in others:
             if set(first.problems) & set(one.problems):
@@ -281,7 +281,7 @@ class Results:
 
 
 def read_results(batch: Batch, store: Store) -> Results:
-    """Return the stored results of a batch. Raises `StoreError`."""
+    """Return the stored results of a batch. Raises `StoreError` if the store cannot be read."""
     known = {row.run: row.status for row in store.runs()}
     return Results(batch, [_read_cell(store, cell, known.get(cell.run_id)) for cell in cells(batch)])
 

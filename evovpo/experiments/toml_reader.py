@@ -22,7 +22,7 @@ _MOST_NAME = 100
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
-    """Return the seeds in a text such as `0-4` or `0,3,7-9`, in the same order. Raises `ValueError`."""
+    """Return the seeds in a text such as `0-4` or `0,3,7-9`. Raises `ValueError` if the text is invalid."""
     seeds: list[int] = []
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
@@ -109,7 +109,7 @@ class PartReader:
         return kind.model_validate(values)
 
     def tables(self, data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        """Return the list of tables under `key`. If it is missing or empty, add an error and return []."""
+        """Return the list of tables under `key`. If there is none, add an error and return []."""
         value = data.get(key)
         if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
             return value
@@ -127,7 +127,7 @@ class PartReader:
     def names(
         self, value: Any, key: str, known: Sequence[str], where: str = "", least: int = 0
     ) -> tuple[str, ...]:
-        """Return `value` if it lists `least` or more `known` names. Otherwise add an error and return ()."""
+        """Return `value` if it lists `least` or more names from `known`. If not, add an error; return ()."""
         is_listed = isinstance(value, list | tuple) and len(value) >= least
         if is_listed and all(name in known for name in value):
             return tuple(value)
@@ -135,7 +135,7 @@ class PartReader:
         return ()
 
     def different(self, names: Sequence[str], what: str) -> None:
-        """Add an error for each name that occurs twice; `what` states what is named, such as `proposers`."""
+        """Add an error for each name that occurs twice. `what` is the kind of names, such as `proposers`."""
         for name in sorted({name for name in names if names.count(name) > 1}):
             self.add(f"{what}: {name!r} is there twice; rename one")
 

@@ -15,7 +15,7 @@ from evovpo.types import Evaluation, Json, ParentRole, Program, Prompt
 
 
 def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
-    """Write the best program, if any, and its info JSON to `folder`/best; return the program's path."""
+    """Write the best program, if any, with its metrics to `folder`/best. Return the program's path."""
     if view.best is None:
         return None
     found = _openevolve_programs(store, view)[view.best.id]

@@ -93,7 +93,7 @@ def imported_problem(checkpoint: Checkpoint, project: Problem | None) -> Problem
 
 
 def bring_in(store: Store, folder: Path, named: RunRequest | None = None) -> ImportResult:
-    """Store an OpenEvolve checkpoint as a run if it is new. `named`, if given, provides the problem."""
+    """Store an OpenEvolve checkpoint as a run, unless it is stored. `named` can provide the problem."""
     checkpoint = read_checkpoint(folder)
     problem = imported_problem(checkpoint, None if named is None else named.problem)
     programs = [f"{program.id} {program.code}" for program in checkpoint.programs]
@@ -133,7 +133,7 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of a checkpoint to prompts and replies, and counts the programs in `found`."""
+    """Converts the programs of a checkpoint to prompts and replies. `found` counts the programs."""
 
     checkpoint: Checkpoint
     problem: Problem

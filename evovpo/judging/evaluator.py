@@ -32,17 +32,17 @@ _scorer_numbers = itertools.count()
 
 
 class ScorerError(ProblemError):
-    """A scorer raised an exception on outputs."""
+    """A scorer raised an exception on the outputs of a program."""
 
 
 class Judge(Protocol):
-    """An object that evaluates programs on one problem; thread-safe."""
+    """Evaluates programs on one problem. All methods are thread-safe."""
 
     def evaluate(self, program: Program) -> Evaluation:
         """Return the evaluation of `program`."""
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row or objective whether `program` is right. Only reports may use this."""
+        """Return for each held-out row or objective whether `program` is right. For reports only."""
 
 
 class Scorer(NamedTuple):
@@ -64,7 +64,7 @@ class Scorer(NamedTuple):
     """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
-        """Call `score`; return its unchecked rewards and its text. Raises `ProblemError` if `score` fails."""
+        """Call `score`; return unchecked rewards and feedback. Raises `ProblemError` if `score` fails."""
         outputs: list[Any] = [
             output if error is None else self.failed(error)
             for output, error in zip(result.outputs, result.errors, strict=True)
@@ -88,7 +88,7 @@ class Scorer(NamedTuple):
 
 
 class Evaluator:
-    """A thread-safe judge for one problem. Without `scorer`, the judge loads the problem's scorer, if any."""
+    """A thread-safe `Judge` of one problem. If `scorer` is None, the problem's own scorer is used, if any."""
 
     def __init__(self, problem: Problem, sandbox: Sandbox, scorer: Scorer | None = None) -> None:
         self._problem = problem
@@ -107,9 +107,9 @@ class Evaluator:
         """Return the evaluation of `program`.
 
         In a by-example problem, component i is 1.0 if row i's output is the expected value (`same_value`),
-        else 0.0. A program that raises on every row has status `error`. Any failure of the candidate gives
-        zeros. A sandbox failure gives status `sandbox_error` and no rewards. Raises `ProblemError` if the
-        scorer returns an invalid value, or raises on a starting program.
+        else 0.0. If the program raises on every row, the status is `error`. If it fails in any way, all
+        rewards are 0. If the sandbox fails, the status is `sandbox_error`, without rewards. Raises
+        `ProblemError` if the scorer returns an invalid value, or raises on a starting program.
         """
         problem = self._problem
         result = self._sandbox.run(
@@ -167,7 +167,7 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return whether `program` is right for each held-out row or, with a scorer, for each objective.
+        """Return for each held-out row, or with a scorer for each objective, whether `program` is right.
 
         For reports only. All values are False if `program` fails. Raises `SandboxError` if the sandbox fails.
         """
@@ -224,9 +224,9 @@ def open_evaluator(problem: Problem, config: Config, scorer: Scorer | None = Non
 
 
 def load_scorer(problem: Problem) -> Scorer:
-    """Return the scorer of `problem`, with checked cases; runs `score.py` in this process.
+    """Run the problem's `score.py` in this process, check it, and return its scorer.
 
-    Raises `ProblemError` if the file fails, lacks `cases` or `score`, or returns invalid cases.
+    Raises `ProblemError` if the file fails, lacks `cases` or `score`, or returns invalid cases (inputs).
     """
     path = str(problem.scorer_path)
     name = f"evovpo_scorer_{next(_scorer_numbers)}"
@@ -282,7 +282,7 @@ def _cases_of(module: ModuleType, key: str, parameters: Sequence[str], path: str
 
 
 def checked_rewards(returned: object, objectives: Sequence[Objective], origin: str) -> Rewards:
-    """Return a scorer's result as one reward per objective. Raises a `ProblemError` with all errors."""
+    """Return a scorer's result as one reward per objective. Raises a `ProblemError` that lists all errors."""
     if not isinstance(returned, Mapping):
         raise ProblemError(
             f"{origin}: expected a dictionary from objective name to reward,"

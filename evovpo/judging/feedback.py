@@ -23,9 +23,10 @@ _log = logging.getLogger(__name__)
 class ModelJudge:
     """A thread-safe judge that adds scores from language models to the evaluation by a wrapped judge.
 
-    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), each score is averaged over the models. The metric
-    `llm_NAME` is such an average times the setting `weight`. Let m be the mean of all these averages. Then
-    `llm_average` is m times `weight`, and a `combined_score` c becomes 0.7 c + 0.3 m.
+    As in OpenEvolve 0.4.0 (`Evaluator.evaluate_program`), every model returns named scores. Let a be the
+    weighted mean of the models' scores for one name. The metric `llm_NAME` is a times the setting `weight`.
+    Let m be the mean of a over all names. Then `llm_average` is m times `weight`, and a `combined_score` c
+    becomes 0.7 c + 0.3 m.
     """
 
     judge: Judge

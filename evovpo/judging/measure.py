@@ -96,7 +96,7 @@ class Measure:
         return pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
-        """Return `pass_at_k` for training and held-out rows together, or None without held-out rows."""
+        """Like `pass_at_k`, for answers also right on all held-out rows. None if there are no such rows."""
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
@@ -105,7 +105,7 @@ class Measure:
         return self.pass_at_k(ks) if unseen is None else unseen
 
     def expected_at_k(self, ks: Sequence[int], weights_K_D: Array) -> Array:
-        """Return, for each k, the best weighted reward of k answers, averaged over the weightings."""
+        """Return, for each k, the best weighted reward of k answers, averaged over the K weightings."""
         return self._over(ks, self.rewards_C_m_D @ weights_K_D.T)
 
     def expected_best_at_k(self, ks: Sequence[int]) -> Array:
@@ -114,11 +114,14 @@ class Measure:
         return self.expected_at_k(ks, weights)
 
     def pair_at_k(self, ks: Sequence[int]) -> Array:
-        """Return, for each k, the probability that one or two of k answers together solve all components."""
+        """Return, for each k, the probability that k answers include a right answer or a complementary pair.
+
+        In a complementary pair, each component is 1 in at least one of the two answers.
+        """
         return pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
-        """Return four statistics as {name: one value for each k}. Stored data contain these names."""
+        """Return four statistics as {name: one value for each k}. Stored data use these names."""
         return {
             "best_at_k": self.best_at_k(ks),
             "pass_at_k": self.pass_at_k(ks),
@@ -137,7 +140,7 @@ class Measure:
 
     @property
     def pareto_share(self) -> float:
-        """Share of answers that no other answer dominates. An answer with only zeros does not count."""
+        """Share of answers that no other answer dominates. An answer with only zeros counts as dominated."""
         vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
         return float(np.mean(non_dominated(vectors) & vectors.any(axis=1)))
 

@@ -40,7 +40,7 @@ _held: list[tuple[RayJob, Judge, contextlib.ExitStack]] = []
 
 
 def held_judge(job: RayJob) -> Judge:
-    """Return an evaluator for `job`. It stays open for later calls, until too many others are used."""
+    """Return an evaluator for `job`. The four evaluators used last stay open for later calls."""
     place = next((place for place, held in enumerate(_held) if held[0] == job), None)
     if place is not None:
         _held.append(_held.pop(place))

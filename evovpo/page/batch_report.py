@@ -84,13 +84,15 @@ def batch_record(results: Results, store: Store | None = None) -> Record:
 def write_report(store: Store, results: Results, folder: Path) -> tuple[Path, list[Path]]:
     """Write `report.html`, `results.json` and `cells.csv` to `folder`; return the first path and the others.
 
-    Raises `ConfigError` if the store has no run of the batch, or fewer than a report already in `folder`.
+    Raises `ConfigError` if the store has no run of the batch, or if an old report in `folder` has more runs.
     """
     begun, before = sum(one.row is not None for one in results.cells), 0
     page, figures, cells = (folder / name for name in ("report.html", "results.json", "cells.csv"))
     with contextlib.suppress(OSError), cells.open(encoding="utf-8", newline="") as file:
         before = sum(bool(row.get("status")) for row in csv.DictReader(file))
-    if begun < max(1, before):
+    if not (begun or before):
+        raise ConfigError(f"{store.name} has no run of {results.batch.name}; give the --store that has them")
+    if begun < before:
         raise ConfigError(
             f"{store.name} has {begun} runs of {results.batch.name}, the report in {folder} {before}; give "
             "the --store that has more, or another --out"
@@ -179,7 +181,7 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_share(evaluations: float) -> Figure:
-    """Return a `Figure` (statistic): the share of problems solved within `evaluations` evaluations."""
+    """Return a `Figure` that computes the share of problems solved within a number of evaluations."""
     return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 

@@ -20,7 +20,7 @@ _PROGRAMS_A_PART = 50
 def export_html(source: Source, run_id: str) -> tuple[str, int, int]:
     """Return a run's page as HTML, the number of programs with details, and the number of all programs.
 
-    Details are added up to a size limit: first for the best program and its ancestors, then for the others.
+    A size limit applies to the details: the best program and its ancestors come first, then the others.
     """
     path = f"/api/runs/{run_id}"
     run = read_api.run_record(source, run_id)
@@ -46,7 +46,7 @@ def packed(answers: dict[str, Record]) -> str:
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return an HTML document with the page and the packed answers `parts`. It opens at view `home`."""
+    """Return an HTML document with the page and the packed answers `parts`. The page opens at view `home`."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

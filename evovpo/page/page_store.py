@@ -45,7 +45,7 @@ class Source:
             return self._store
 
     def figures(self, run: Run, until: float | None = None) -> RunFigures:
-        """Return a run's statistics. New replies are read first, until the time `until` (or `deadline()`)."""
+        """Return a run's statistics. New replies are read first, until `until` (default: `deadline()`)."""
         store = self.store()
         with self._lock:
             if run.id not in self._figures:

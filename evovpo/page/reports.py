@@ -12,7 +12,7 @@ _REST = 50
 
 
 class LiveReport:
-    """A report that `make` computes again from time to time while the page is open."""
+    """A report that the function `make` computes again from time to time while the page is open."""
 
     def __init__(self, make: Callable[[], Record]) -> None:
         self._make = make
@@ -22,7 +22,7 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the report, computed again if `rests_until` has passed. Raises `StoreError` on failure."""
+        """Return the report, recomputed only after the time `rests_until`. Raises `StoreError` on failure."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:
@@ -45,7 +45,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], not
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart with `against` on the x axis. If there are many curves, they have no bands."""
+    """Return a line chart with `against` on the x axis. Many curves are shown without interval bands."""
     series = [
         {
             "name": label,

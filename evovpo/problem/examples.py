@@ -106,7 +106,7 @@ def _depth(value: Json) -> int:
 
 
 def twins(*parts: Sequence[ExampleRow]) -> Iterator[tuple[ExampleRow, ExampleRow]]:
-    """Yield (first row, later row) if a later row has the same inputs; 1 and 1.0 are different inputs."""
+    """Yield (first row, later row) for each later row with the same inputs. The inputs 1 and 1.0 differ."""
     first: dict[str, ExampleRow] = {}
     for row in itertools.chain(*parts):
         other = first.setdefault(json.dumps(row.example.inputs, sort_keys=True), row)

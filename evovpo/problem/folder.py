@@ -104,7 +104,7 @@ def load_problem(path: Path | str) -> Problem:
 
 
 def _version(problem: Problem) -> str:
-    """Return a hash of everything that can change a search, such as values, scorer and data files."""
+    """Return a hash of everything that can change a search: most fields, the scorer and its data files."""
     values = dataclasses.asdict(problem)
     for outside in ("id", "version", "folder", "scorer_path", "groups"):
         del values[outside]
@@ -120,9 +120,10 @@ def _version(problem: Problem) -> str:
 
 
 def with_folder_grouping(problem: Problem) -> Problem:
-    """Return a stored problem with the `groups` of objectives that are now in the problem's folder.
+    """Return a stored problem, with its `groups` of objectives updated from the current `problem.toml`.
 
-    A folder that is missing or has another version is ignored. An invalid folder raises `ProblemError`.
+    The problem is unchanged if its folder is missing or has another version. Raises `ProblemError` if the
+    folder is invalid.
     """
     if problem.folder is None or not (Path(problem.folder) / TOML).is_file():
         return problem

@@ -19,8 +19,6 @@ _KEYS = ("path", "difficulty", "family", "heldout")
 
 
 class SuiteEntry(NamedTuple):
-    """One problem of a suite."""
-
     path: Path
     difficulty: float | None
     """Measured difficulty, from 0 (always solved) to 1 (never solved); None if not measured."""

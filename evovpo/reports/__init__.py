@@ -1,1 +1,1 @@
-"""Reports, which only read data: text, tables, pictures and live progress."""
+"""Reports: text, tables, pictures and live progress."""

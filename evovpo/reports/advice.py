@@ -19,29 +19,42 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 
 
 def advice(
-    view: RunView, store_option: str = "", unread: Sequence[Mapping[str, Any]] = (), is_failed: bool = False
+    view: RunView,
+    store_option: str = "",
+    unread: Sequence[Mapping[str, Any]] = (),
+    is_failed: bool = False,
+    faults: Mapping[Status, str] | None = None,
 ) -> list[str]:
-    """Return up to three sentences of advice, most useful first, or an empty list for a solved run.
+    """Return up to three sentences of advice, most useful first; none for a run that is solved.
 
-    `unread` are answers in which no program was found, from `Store.answers`; one of them is quoted.
-    `is_failed` is true if no program was judged or all failed. Another seed is then not advised.
+    `unread` are answers in which no program was found, from `Store.answers`. One of them is quoted. If
+    `is_failed` is true (no program was judged, or all failed), another seed is not advised. `faults` is the
+    most frequent feedback on programs with a status.
     """
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
     budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)
+    if outcome.is_memorised:
+        return ["the held-out examples that it gets wrong: correct them, or add more training examples alike"]
     if outcome.solved or (target is not None and outcome.best >= target):
         return []
     more = f"--evaluations {2 * view.run.evaluations}"
-    if budget.tokens and calls.prompt_tokens + calls.completion_tokens >= budget.tokens:
-        more = f"--set budget.tokens={2 * budget.tokens}"
-    if budget.money and (calls.cost or 0.0) >= budget.money:
-        more = f"--set budget.money={2 * budget.money:g}"
+    used, spent = calls.prompt_tokens + calls.completion_tokens, calls.cost or 0.0
+    if budget.tokens and used >= budget.tokens:
+        more = f"--set budget.tokens={2 * used}"
+    if budget.money and spent >= budget.money:
+        more = f"--set budget.money={2 * spent:g}"
     is_imported = config.proposer.name == "imported"
     further = f"evolve PROJECT --from {view.run.id}" if is_imported else f"resume {view.run.id} {more}"
-    return list(islice(_reasons(view, f"evovpo {further}{store_option}", unread, is_failed), _MOST))
+    reasons = _reasons(view, f"evovpo {further}{store_option}", unread, is_failed, faults or {})
+    return list(islice(reasons, _MOST))
 
 
 def _reasons(
-    view: RunView, further: str, answers: Sequence[Mapping[str, Any]], is_failed: bool
+    view: RunView,
+    further: str,
+    answers: Sequence[Mapping[str, Any]],
+    is_failed: bool,
+    faults: Mapping[Status, str],
 ) -> Iterator[str]:
     summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
@@ -66,7 +79,8 @@ def _reasons(
         yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
-            yield f"{count} of {proposed} programs ended with {kind}: {_AGAINST.get(kind, _OTHERWISE)}"
+            fault = f", most often {printable(faults[kind][:150])!r}" if kind in faults else ""
+            yield f"{count} of {proposed} programs ended with {kind}{fault}: {_AGAINST.get(kind, _OTHERWISE)}"
     late = [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]
     if late:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
@@ -76,7 +90,10 @@ def _reasons(
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and wrong:
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
-        yield f"no program is right on training examples {rows}: correct mistakes in them, or add more alike"
+        hint = "correct mistakes in them, or add more alike"
+        if 2 * len(wrong) > len(problem.train):
+            hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
+        yield f"no program is right on training examples {rows}: {hint}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
     if config.proposer.name != "openai":

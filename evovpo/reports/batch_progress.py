@@ -68,7 +68,7 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Read the displayed totals of server requests again, at most every 5 seconds."""
+        """Refresh the displayed totals of server requests, at most every 5 seconds."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             begun = (run for run, cell in self._cells.items() if cell.is_under_way or cell.is_ended)

@@ -1,4 +1,4 @@
-"""The report of `evovpo doctor`, as text and JSON: is training with VPO worthwhile for a problem?"""
+"""The report of `evovpo doctor`: is Vector Policy Optimization (VPO) worthwhile for a problem?"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem named `target`, or None if there is none. Raises `ProblemError` for a bad path."""
+    """Return the problem named `target`, or None. Raises `ProblemError` if `target` is an invalid path."""
     try:
         folder = resolve_problem(target)
     except ProblemError:
@@ -57,7 +57,7 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on run `target`, which `find_run` finds. Raises `StoreError` if it is unusable."""
+    """Return the report on run `target` (see `find_run`). Raises `StoreError` if its answers are unusable."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:
@@ -83,9 +83,9 @@ def examine_problem(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> DoctorReport:
-    """Return a report on the newest usable run of this problem version, or on a new run if there is none.
+    """Return a report on the newest run of this problem version that has usable answers.
 
-    Raises `StoreError` if no answer of the new run has a program.
+    If there is none, start a new run. Raises `StoreError` if no answer of the new run contains a program.
     """
     for run in (store.run(row.run) for row in store.runs() if row.problem == problem.id):  # newest first
         report = _report(store, run, problem) if run.problem_version == problem.version else None
@@ -172,7 +172,7 @@ def figures_table(diagnosis: Diagnosis) -> Table:
 
 
 def components_table(diagnosis: Diagnosis) -> RenderableType:
-    """Return a table of the reward components, in the order of the groups that the diagnosis advises."""
+    """Return a table of the reward components, sorted by the grouping that the diagnosis advises."""
     sample, figures, groups = diagnosis.sample, diagnosis.figures, diagnosis.advice.groups
     is_grouped = diagnosis.is_grouping_advised
     notes = dict.fromkeys(figures.dead, "never above 0") | dict.fromkeys(figures.saturated, "never below 1")
@@ -185,7 +185,7 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
-    """Return the advised grouping of objectives as text for `problem.toml`; empty if none is advised."""
+    """Return the advised grouping of objectives as text for `problem.toml`, or "" if none is advised."""
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [
@@ -199,7 +199,7 @@ def _sentence(text: str) -> str:
 
 
 def report_json(report: DoctorReport) -> dict[str, Json]:
-    """Return the report as JSON; groups are lists of objective names."""
+    """Return the report as JSON. Each advised group is a list of objective names."""
     diagnosis = report.diagnosis
     sample, figures, advice = diagnosis.sample, diagnosis.figures, diagnosis.advice
     shares = ("rewarded", "right", "spread", "flat_at_zero", "unreadable")

@@ -1,4 +1,4 @@
-"""Shows the progress of runs, batches or trainings: bars on a terminal, elsewhere a line every 30 seconds."""
+"""Shows progress: bars on a terminal, otherwise a line every 30 seconds."""
 
 import threading
 import time
@@ -67,7 +67,7 @@ class WorkBar:
             self._bars.stop()
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
-        """Show name and progress of the work. A new name resets the estimate of the remaining time."""
+        """Show the name and progress of the work. A new name resets the estimate of the remaining time."""
         work = self._bars.tasks[0]
         if work.description != name:
             self._bars.reset(self._work)
@@ -98,7 +98,7 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """A progress bar for a run. `totals` returns the totals of a run's requests to model servers."""
+    """A progress bar for a run. `totals` returns the totals of the run's requests to model servers."""
 
     unit = "evaluations"
 
@@ -113,7 +113,7 @@ class LiveProgress(WorkBar):
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Show what is being done before the search can begin."""
+        """Show why the search cannot begin yet."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
@@ -144,6 +144,8 @@ class LiveProgress(WorkBar):
             line = one_line(best.program.source, progress.search.standing.problem.entry)
             shown.append(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
         self._bars.below = Group(*shown)
+        if progress.is_failing:  # forget the speed so far: there is no estimate until replies come again
+            self._bars.reset(self._work, completed=self.proposed)
         self.show(self._bars.tasks[0].description, self.proposed, self.run.evaluations)
         self._said = ", ".join(filter(None, (status, progress.waits)))
         if is_first or (progress.waits and not self._has_waited):

@@ -1,4 +1,4 @@
-"""Draws results of experiments, which compare arms (sets of settings), and training curves.
+"""Draws training curves and the results of experiments, which compare arms (sets of settings).
 
 The colours are from Okabe and Ito (2008). If a picture cannot be written, functions raise `ConfigError`.
 """
@@ -25,7 +25,7 @@ MOST_BANDS = 4
 
 
 class KCurve(NamedTuple):
-    """Means and intervals of a statistic for several k (numbers of answers, or budgets)."""
+    """Means and confidence intervals of a statistic for several k (numbers of answers, or budgets)."""
 
     label: str
     ks: tuple[int, ...]
@@ -38,7 +38,7 @@ class KCurve(NamedTuple):
 
 
 class StepCurve(NamedTuple):
-    """A statistic of one arm at several training steps."""
+    """A statistic of one arm (set of settings) at several training steps."""
 
     label: str
     steps: Sequence[float]
@@ -54,10 +54,10 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write a picture with one panel per arm: the arm's statistic minus the reference arm's, for each k.
+    """Write a picture that compares each arm (set of settings) with the reference arm, in one panel per arm.
 
-    Bands are 95 % intervals of paired differences. A filled mark means that the interval excludes zero. Grey
-    lines are the other arms.
+    A panel shows the arm's statistic minus the reference arm's, for each k. Bands are 95 % intervals of
+    paired differences. A filled mark means that the interval excludes zero. Grey lines are the other arms.
     """
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
@@ -124,8 +124,8 @@ def write_budgets(
 ) -> None:
     """Write a picture with one panel per statistic, plotted over budgets (`ks`) on a logarithmic scale.
 
-    Panels of at most `MOST_BANDS` curves show intervals as bands. If `is_cost` is true, there are no bands,
-    and the values have a logarithmic scale.
+    If `is_cost` is true, the values also have a logarithmic scale, and no intervals are drawn. Otherwise,
+    panels of at most `MOST_BANDS` curves show intervals as bands.
     """
     columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
@@ -219,7 +219,7 @@ def _finish(figure: Any, path: Path, title: str, note: str) -> None:
 
 
 def write_png(figure: Any, path: Path, instead: str = "another place for it") -> None:
-    """Write a figure as a PNG of 128 colours. Raises `ConfigError`; its message advises to give `instead`."""
+    """Write a figure as a PNG of 128 colours. If this fails, raise `ConfigError` and suggest `instead`."""
     drawn = BytesIO()
     figure.savefig(drawn, format="png")
     with write_errors(f"{path}: the picture", f"give {instead}"), written_whole(path) as partial:
@@ -227,6 +227,6 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
 
 def few_colours(picture: BytesIO) -> Image.Image:
-    """Return a picture reduced to 128 colours: a quarter of the bytes, without visible loss."""
+    """Return a picture reduced to 128 colours, which needs a quarter of the bytes without visible loss."""
     whole = Image.open(picture).convert("RGB")
     return whole.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)

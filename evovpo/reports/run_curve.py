@@ -12,7 +12,7 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return a text plot of the best mean reward, as `height` + 2 lines. [] if there are no evaluations."""
+    """Return a text plot of the best mean reward, as `height` + 2 lines, or [] without evaluations."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -32,8 +32,8 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 def write_curve_png(view: RunView, path: Path) -> None:
     """Write a PNG of a run's best mean reward over evaluations. Raises `ConfigError` if this fails.
 
-    A second curve shows the best score or the share of passed objectives. Problems given by examples have no
-    second curve. If a single score ranks programs, only the score is drawn.
+    If a single score ranks programs, the best score is drawn instead. Otherwise, a second curve may show the
+    best score or the share of passed objectives.
     """
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)

@@ -37,9 +37,9 @@ def nothing_judged(
     scores: Sequence[Scored] = (),
     feedback_of: Callable[[str], str] = lambda program_id: "",
 ) -> str:
-    """Return a sentence about it if a run judged no candidate or if all programs in `scores` failed.
+    """If a run judged no candidate, or all programs in `scores` failed, return a sentence that says so.
 
-    Otherwise return an empty string. `feedback_of` returns the evaluator's feedback on a program id.
+    Otherwise, return an empty string. `feedback_of` returns the evaluator's feedback on a program id.
     """
     judged = sum(summary.by_status.values()) - summary.by_status.get(Status.SANDBOX_ERROR, 0)
     if not outcome.evaluations or judged:
@@ -55,8 +55,9 @@ def nothing_judged(
             "`python -m evovpo.sandbox --selftest` says what this machine refuses"
         )
     return (
-        f"none of the {outcome.evaluations} candidates held a program: the model does not write what its "
-        "prompts ask for; use another one, or, where they ask for edits, --set prompt.style=rewrite"
+        f"none of the {outcome.evaluations} candidates held a program"
+        + f" (the run ended because {outcome.stopped})" * bool(outcome.stopped)
+        + ": the model does not write what its prompts ask for, or its replies are cut off"
     )
 
 
@@ -116,7 +117,9 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
     under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
-    table.add_row("programs run", f"{outcome.executed}; programs already judged in this store are not rerun")
+    table.add_row(
+        "programs run", f"{outcome.executed}, with joins and shorter variants; none runs twice in a store"
+    )
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
@@ -128,7 +131,8 @@ def result(view: RunView, outcome: Outcome) -> RenderableType:
     parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
     parts += [Text(printable(view.problem.statement), style="italic"), Text()]
     parts += [program_view(outcome.program), Text(), judgement_table(view.problem, view.evaluation), Text()]
-    misses = misses_view(view.problem, view.heldout) if outcome.solved else None
+    is_near = 2 * outcome.train_passed > outcome.train_total
+    misses = misses_view(view.problem, view.heldout) if is_near else None
     if misses is not None:
         parts += [misses, Text()]
     return Group(*parts, figures(outcome, view.run.evaluations, view.problem, solved_after))
@@ -178,7 +182,7 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
 
 
 def outcome_json(outcome: Outcome) -> dict[str, Json]:
-    """Return an outcome as JSON; a missing score and missing `best_metrics` are left out."""
+    """Return an outcome as JSON, without the score and `best_metrics` if they are missing."""
     fields: dict[str, Json] = dict(outcome._asdict())
     del fields["score"], fields["score_name"]
     if not fields["best_metrics"]:

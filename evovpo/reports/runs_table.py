@@ -1,8 +1,10 @@
-"""Tables of evaluations, lineages, runs, islands, problems, checks and OpenEvolve settings."""
+"""Tables of runs, programs, problems, problem checks and OpenEvolve settings."""
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -17,6 +19,7 @@ from evovpo.problem.openevolve.config_file import Effect, OpenEvolveSettings
 from evovpo.problem.openevolve.metrics import suggest_bounds
 from evovpo.reports.text import (
     changes_view,
+    counted,
     folded,
     one_line,
     only_expression,
@@ -34,6 +37,7 @@ from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
 
 _ROWS_SHOWN = 24
 _MISSES_SHOWN = 6
+_OF_LOOP = re.compile(r"-r\d+-p\d+$")
 _PARTS = {
     ParentRole.PARENT: "parent",
     ParentRole.INSPIRATION: "inspiration",
@@ -148,18 +152,27 @@ def lineage_table(problem: Problem, ancestors: Sequence[Ancestor]) -> Table:
 
 
 def runs_table(rows: Sequence[RunRow]) -> Table:
-    """Return the table of runs that `evovpo runs` prints."""
+    """Return the table of runs that `evovpo runs` prints. The runs of a loop are one row."""
     run, status, start = (Column(name, no_wrap=True) for name in ("run", "status", "started"))
     figures = (right(name, no_wrap=True) for name in ("seed", "evaluations", "best"))
     table = plain_table(run, folded("problem"), status, *figures, start)
     styles = {"solved": "green", "memorised": "yellow", "failed": "red", "interrupted": "yellow"}
-    for row in rows:
-        best = "-" if row.best_mean_reward is None else reward_text(row.best_mean_reward)
-        best = best if row.score is None else f"{row.score:.6g}"
+    for name, group in groupby(rows, key=lambda row: _OF_LOOP.sub("", row.run)):
+        alike = list(group)
+        row = alike[0]
+        best = max((one.best_mean_reward for one in alike if one.best_mean_reward is not None), default=None)
+        shown = "-" if best is None else reward_text(best)
+        started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
+        if name != row.run:
+            solved = f"{sum(one.ending == 'solved' for one in alike)} solved"
+            evaluations = str(sum(one.evaluations for one in alike))
+            what = f"loop: {counted(len(alike), 'run')}"
+            table.add_row(name, what, solved, "", evaluations, shown, started)
+            continue
+        shown = shown if row.score is None else f"{row.score:.6g}"
         is_unchecked = row.ending == "solved" and row.solved_heldout is None
         ended = Text(row.ending + "\n(unchecked)" * is_unchecked, style=styles.get(row.ending, ""))
-        started = datetime.fromisoformat(row.created_at).astimezone().strftime("%m-%d %H:%M")
-        table.add_row(row.run, row.problem, ended, str(row.seed), str(row.evaluations), best, started)
+        table.add_row(row.run, row.problem, ended, str(row.seed), str(row.evaluations), shown, started)
     return table
 
 
@@ -181,7 +194,7 @@ def population_table(search: SearchState) -> Table:
 
 
 def population_json(search: SearchState) -> list[Json]:
-    """Return the islands of a search as JSON: index, program ids and best mean reward."""
+    """Return the islands (subpopulations) of a search as JSON: index, program ids and best mean reward."""
     return [
         {
             "island": island.index,
@@ -193,7 +206,7 @@ def population_json(search: SearchState) -> list[Json]:
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """Return the table of problems, with statements cut to one line."""
+    """Return the table of problems, with each problem statement cut to one line."""
     table = plain_table(Column("problem", no_wrap=True), right("rows", no_wrap=True), "asks for")
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
@@ -231,7 +244,7 @@ def check_view(report: CheckReport) -> RenderableType:
 
 
 def check_json(report: CheckReport) -> dict[str, Json]:
-    """Return a check's result as JSON. `initial` has the first program's metrics or, if none, its rewards."""
+    """Return a check's result as JSON. `initial` has the metrics or rewards of the first starting program."""
     problem, first = report.problem, report.seeds[0].evaluation
     names = [objective.name for objective in problem.objectives]
     found = zip(names, first.rewards or (), strict=False) if first.metrics is None else first.metrics
@@ -246,7 +259,7 @@ def check_json(report: CheckReport) -> dict[str, Json]:
 
 
 def bounds_text(store: Store, run_id: str) -> str:
-    """Return the text of a `metrics.toml` with bounds from a run's metrics.
+    """Return the text of a `metrics.toml` with bounds that fit the metrics of a run's programs.
 
     Raises `ProblemError` if the run has no metrics.
     """

@@ -26,7 +26,7 @@ def printable(text: str) -> str:
 
 
 def one_line(source: str, entry: str) -> str:
-    """Return a program as one line: its only expression (see `only_expression`), or else its first lines."""
+    """Return a program as one line: the result of `only_expression` or, if that is None, the first lines."""
     expression = only_expression(source, entry)
     if expression is not None:
         return printable(expression)
@@ -73,7 +73,7 @@ class _PlainTable(Table):
 
 
 def plain_table(*columns: str | Column, title: str | None = None) -> Table:
-    """Return an empty table; columns are names, or columns made by `right` and `folded`."""
+    """Return an empty table. The columns are given as names, or as results of `right` and `folded`."""
     return _PlainTable(
         *columns,
         box=box.SIMPLE_HEAD,

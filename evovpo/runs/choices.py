@@ -32,9 +32,9 @@ _LONG_PROGRAM = 2000
 def choose_format(problem: Problem, config: Config) -> PromptFormat:
     """Return the prompt format for the setting `prompt.style`.
 
-    Style `auto` means the built-in model's format if it fits proposer and problem. If not, `auto` means a
-    format for edits if the starting program is long or has fixed parts, or else a format for whole programs.
-    Raises `ProblemError` if the problem does not fit, and `ConfigError` for unusable templates or proposers.
+    Style `auto` chooses the built-in model's format if that fits the proposer and the problem. Otherwise,
+    long or partly fixed programs get a format for edits, and others a format for whole programs. Raises
+    `ProblemError` if the problem does not fit the style, `ConfigError` for bad templates or proposers.
     """
     style, proposer = config.prompt.style, config.proposer
     if proposer.name == "random" and style not in ("auto", "alignment"):
@@ -61,11 +61,7 @@ def _instruct_style(problem: Problem) -> Literal["diff", "rewrite"]:
 
 
 def with_style(problem: Problem, config: Config, store: Store | None = None) -> Config:
-    """Return `config`, with a concrete prompt style in place of `auto` if the proposer is a server.
-
-    The built-in model's style is chosen if the server's model reads such prompts and the problem fits the
-    style. Otherwise a style for instruction models is chosen.
-    """
+    """Return `config`, with a concrete prompt style in place of `auto` if the proposer is a server."""
     if config.proposer.name != "openai" or config.prompt.style != "auto":
         return config
     fits = config.proposer.endpoint != "chat" and not expression_fault(problem)
@@ -74,7 +70,7 @@ def with_style(problem: Problem, config: Config, store: Store | None = None) -> 
 
 
 def _offers_ours(config: Config, store: Store | None) -> bool:
-    """Return whether a server's model reads the built-in model's prompts, judged by name or tokenizer."""
+    """Return whether a server's model supports the built-in model's prompts, judging by name or tokenizer."""
     policy, name = config.proposer.policy, config.proposer.model or "".join(m.name for m in config.models[:1])
     version = PolicyVersion(0, None, name)
     if policy != "start" and store is not None:
@@ -164,7 +160,7 @@ def open_proposer(
 
 
 def with_models(judge: Judge, problem: Problem, config: Config, store: Store, run_id: str) -> Judge:
-    """Return `judge`. If `evaluator.judges` names models, their scores are added to its evaluations."""
+    """Return `judge`, extended by the scores of the models that `evaluator.judges` names, if any."""
     if not config.evaluator.judges:
         return judge
 
@@ -186,7 +182,7 @@ def _spent(store: Store, run_id: str) -> Spending:
 def _choose_policy(
     policy: str, start: PolicyVersion, store: Store | None
 ) -> tuple[PolicyVersion, Callable[[], PolicyVersion] | None]:
-    """Return the version to sample from and, for policy `served`, a function that returns the newest."""
+    """Return the model version to use and, if that may change, a function that returns the newest version."""
     if policy == "start":
         return start, None
     if store is None:

@@ -38,6 +38,8 @@ class Progress(NamedTuple):
     """Number of programs that this process has run in the sandbox."""
     waits: str = ""
     """Description of what the run is waiting for; empty after a judged reply."""
+    is_failing: bool = False
+    """True if requests of the proposer fail and are sent again."""
 
 
 class _Arrival(NamedTuple):
@@ -48,13 +50,13 @@ class _Arrival(NamedTuple):
     """Arrival time on the monotonic clock."""
 
     def patience(self) -> float:
-        """Return how many seconds to delay the next prompt so that this group can be judged first."""
+        """Return how many seconds to wait for these replies to be judged before the next prompt is sent."""
         return max(0.0, self.at + _PATIENCE_SECONDS - time.monotonic())
 
 
 @dataclass
 class Driver:
-    """Runs one search in this process. `run` may be called once.
+    """Runs one search in this process. `run` may be called only once.
 
     `known` are evaluations from earlier runs on this problem version, by program id.
     """
@@ -127,7 +129,7 @@ class Driver:
         return RunStatus.STOPPED if self.stop_reason else RunStatus.EXHAUSTED
 
     async def _finish_half_told(self, sampling: Sampling) -> None:
-        """Request missing replies to prompts, if a killed process stored only some of the replies to them."""
+        """Request the missing replies to prompts for which a killed process stored only some replies."""
         for prompt, missing in self.search.tickets.open:
             if len(missing) < prompt.rollouts:
                 try:
@@ -176,19 +178,21 @@ class Driver:
                 await self._news.wait()
         except TimeoutError:
             if not patience:
-                self.on_tell(Progress(self.search, self.executed, self._waits()))
+                trouble = self.proposer.trouble if isinstance(self.proposer, PatientProposer) else ""
+                self.on_tell(Progress(self.search, self.executed, self._waits(trouble), bool(trouble)))
         self._news.clear()
 
     def _note_reply(self, task: asyncio.Task[list[Rollout]]) -> None:
         self._replied.append(task)
         self._news.set()
 
-    def _waits(self) -> str:
-        asked, whose = len(self._waiting), self.config.proposer.base_url or "the model"
-        replies = f"replies of {whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
+    def _waits(self, trouble: str) -> str:
+        asked = len(self._waiting)
+        # A failure names its server, which may be another one than that of proposer.base_url.
+        whose = "" if trouble else f" of {self.config.proposer.base_url or 'the model'}"
+        replies = f"replies{whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)
         seconds = time.monotonic() - self._told_at
-        trouble = self.proposer.trouble if isinstance(self.proposer, PatientProposer) else ""
         waits = f"waiting for {' and '.join(filter(None, (replies, judging)))}, {seconds:.0f} s so far"
         return f"{waits}: {trouble}" if trouble else waits
 

@@ -26,7 +26,7 @@ from evovpo.types import (
 
 
 class Found(NamedTuple):
-    """The parsed and evaluated answers of a group (all replies to one prompt)."""
+    """The parsed and evaluated answers in all replies to one prompt."""
 
     slots_of: list[list[Answer]]
     """The answers of each rollout."""
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 @dataclass
 class GroupJudge:
-    """Evaluates groups (all replies to a prompt) of one search. Each program is evaluated only once."""
+    """Evaluates the replies to the prompts of one search. Each program is evaluated only once."""
 
     search: SearchState
     judge: Callable[[Program], Evaluation]
@@ -50,7 +50,7 @@ class GroupJudge:
     _running: dict[str, asyncio.Future[Evaluation]] = field(default_factory=dict)
 
     async def find(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
-        """Parse the answers of a group and evaluate all its new programs in parallel.
+        """Parse the replies to a prompt and evaluate all new programs in parallel.
 
         Some prompts contain ready programs and are not sent to a model; their `rollouts` are `[None]`. Raises
         `SandboxError` if none of the problem's starting programs can be evaluated.
@@ -68,21 +68,21 @@ class GroupJudge:
         return Found(slots_of, fresh, ran)
 
     def find_at_once(self, prompt: Prompt, rollouts: Sequence[Rollout | None]) -> Found:
-        """Parse the answers of a group and evaluate its new programs one by one in this thread."""
+        """Parse the replies to a prompt and evaluate the new programs one by one in this thread."""
         slots_of, new = self.read(prompt, rollouts)
         return Found(slots_of, {key: self.judge(new[key]) for key in new}, set(new))
 
     def read(
         self, prompt: Prompt, rollouts: Sequence[Rollout | None]
     ) -> tuple[list[list[Answer]], dict[str, Program]]:
-        """Return the answers of each reply of a group, and the programs to be evaluated, by program id."""
+        """Return the answers in each reply (there may be several), and the programs to evaluate, by id."""
         slots_of = [read_slots(self.search, prompt, rollout) for rollout in rollouts]
         programs = (slot.program for slots in slots_of for slot in slots if slot.program is not None)
         new = (one for one in programs if self.search.evaluation(one.id) is None)
         return slots_of, {one.id: one for one in new if one.id not in self.known}
 
     def tells(self, prompt: Prompt, rollouts: Sequence[Rollout | None], found: Found) -> list[Tell]:
-        """Return a `Tell`, the record of one evaluated reply, for each rollout of a group."""
+        """Return a `Tell`, the record of one evaluated reply, for each reply to a prompt."""
         before: dict[str, Evaluation] = {}
         tells: list[Tell] = []
         for rollout, slots in zip(rollouts, found.slots_of, strict=True):

@@ -81,8 +81,8 @@ def rebuild(run_id: str, store: Store, *, reads_again: bool = False) -> RebuiltR
 def verify(run_id: str, store: Store) -> tuple[SearchState, int]:
     """Replay a run to check it. Return the rebuilt search and the number of prompts and replies.
 
-    Raises `ReplayError` at the first difference in prompts, answers or outcome. A replay cannot notice a
-    missing end of an unfinished run, or changed tokens, log-probabilities or times.
+    Raises `ReplayError` at the first difference in prompts, answers or outcome. A replay does not detect
+    missing rows at the end of an unfinished run, or changed tokens, log-probabilities or times.
     """
     search, _, _, run, events, _ = rebuild(run_id, store, reads_again=True)
     proposed = store.run_summary(run.id).proposed
@@ -170,7 +170,6 @@ def _is_older(part: RunPart) -> bool:
 
 
 def _read_again(search: SearchState, prompt: Prompt, tell: Tell) -> list[tuple[Any, ...]]:
-    """Parse a reply again and return the `_READ` fields, with an empty reason where none is stored."""
     group = GroupJudge(search, lambda program: Evaluation(program.id, "", Status.OK, None, "", 0.0, ""))
     (made,) = group.tells(prompt, [tell.rollout], group.find_at_once(prompt, [tell.rollout]))
     reasons = [judged.candidate.reason for judged in tell.judged]

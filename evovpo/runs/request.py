@@ -43,7 +43,7 @@ class RunRequest:
 
 
 def is_yaml(config_file: Path | None) -> bool:
-    """Return whether the option `--config` is a YAML file of OpenEvolve, or the word `none`."""
+    """Return whether the option `--config` names a YAML file (for OpenEvolve) or is the word `none`."""
     return config_file is not None and (config_file.suffix in (".yaml", ".yml") or str(config_file) == "none")
 
 
@@ -59,9 +59,9 @@ def open_request(
     """Return the request for a run on a problem folder, an OpenEvolve project, a table or a bundled problem.
 
     A `config_file` in YAML replaces the configuration of an OpenEvolve project; `none` means an empty file.
-    `allow` are the permissions granted to a project. If `is_run` is true, because a run will follow, servers
-    in the project's own YAML also need permission. For `output` and `columns` (comma-separated) of tables,
-    see `table_task`. Raises `ProblemError`, `ConfigError` and `SandboxError`.
+    `allow` are the permissions granted to a project. `is_run` is true if a run will follow. In this case,
+    servers in the project's own YAML also need permission. For `output` and `columns` (comma-separated) of
+    tables, see `table_task`. Raises `ProblemError`, `ConfigError` and `SandboxError`.
     """
     remarks: tuple[str, ...] = ()
     if is_table(name):
@@ -128,10 +128,10 @@ def next_part(
     changes: Mapping[str, object],
     store: Store,
 ) -> tuple[Config, RunPart | None]:
-    """Apply `changes` to a search. Return the new settings and a `RunPart` (a stretch of a run) to store.
+    """Apply `changes` to a search. Return the new settings, and a `RunPart` that records them, or None.
 
-    `changes` maps `section.key` to values. The part is None if the search is over even with the changes.
-    Raises `ConfigError` for a setting that cannot change within a run, or if the budget is used up.
+    `changes` maps `section.key` to values. There is no `RunPart` if the search is over for another reason
+    than its budget. Raises `ConfigError` if a setting cannot change in a run, or if the budget is used up.
     """
     found = Config.load(None, changes, json.loads(config.to_json()), f"settings of run {run.id}")
     for name, section, key in [(f"{name}.{key}", name, key) for name, keys in FIXED.items() for key in keys]:
@@ -161,9 +161,10 @@ def with_originals(problem: Problem, config: Config, store: Store) -> Problem:
 
 
 def with_origin(request: RunRequest, store: Store) -> tuple[RunRequest, str]:
-    """Return the request with the best programs of run `run.origin[0]` in `run.origin`, and a remark on them.
+    """Return the request with starting programs from another run, and a remark on them.
 
-    Programs that fail on the problem of the request are left out. Raises `ProblemError` if all of them fail.
+    The setting `run.origin` contains the id of that run; the ids of its best programs are added. Programs
+    that fail on the problem of the request are left out. Raises `ProblemError` if all of them fail.
     """
     problem, config = request.problem, request.config
     origin = find_run(store, config.run.origin[0])

@@ -138,7 +138,7 @@ def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManag
 
 
 def _checked(problem: Problem, config: Config) -> Problem:
-    """Return the problem, read again if it has a scorer. Raises `ProblemError` if the problem changed."""
+    """Return the problem, read again if it has a scorer. Raises `ProblemError` if the problem has changed."""
     if problem.evaluator is not None:
         is_same = problem.folder is not None and is_unchanged(problem, config)
     elif problem.scorer_path is not None and problem.folder is None:

@@ -73,7 +73,7 @@ class Outcome(NamedTuple):
 
     @property
     def solved_heldout(self) -> bool | None:
-        """True if the best program passes all training and held-out rows; None if no rows are held out."""
+        """True if the best program passes all training and held-out rows, or None if no rows are held out."""
         return self.solved and self.heldout_passed == self.heldout_total if self.heldout_total else None
 
     @property
@@ -160,7 +160,7 @@ class RunView:
 
 
 def find_run(store: Store, name: str) -> str:
-    """Return the id of the run `name`: `latest`, or the start of a run id or problem id.
+    """Return the id of a run. `name` is `latest`, or the start of a run id or problem id.
 
     The start of a run id must be unique. A problem id means its latest run. Raises `StoreError` if none fits.
     """
@@ -190,7 +190,7 @@ def read_run(store: Store, run_id: str) -> RunView:
 def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
     """Return the problem and settings to use when programs of a stored run are run in the sandbox.
 
-    A run that this user neither started nor resumed gets default settings, and no limit above its default.
+    For a run of another user, the settings are the defaults, and each limit is at most its default.
     """
     problem, config = view.problem, Config.from_json(view.run.config_json)
     if not is_marked(view.run.id, asked_for(config, problem)):
@@ -201,7 +201,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:
-    """Return a run's programs with raw metrics, in order of proposal. Only OpenEvolve projects have them."""
+    """Return a run's programs with raw metrics, in order of proposal. Only OpenEvolve runs have metrics."""
     folder = problem.evaluator
     return [item._replace(left_out=folder.left_out) for item in store.scores(run.id)] if folder else []
 
@@ -241,7 +241,7 @@ def run_heldout(problem: Problem, program: Program, config: Config) -> tuple[Row
 
 
 def example_rows(problem: Problem, evaluation: Evaluation | None) -> tuple[RowResult, ...]:
-    """Return the results of an evaluated program on the training rows; empty for a problem with a scorer."""
+    """Return the results of an evaluated program on the training rows, or () for a problem with a scorer."""
     rewards = evaluation.rewards if evaluation else None
     outputs = evaluation.outputs if evaluation else None
     return tuple(

@@ -54,10 +54,10 @@ class WholeJob:
 class WholeSandbox(Pool[EvaluatorServer]):
     """A sandbox for evaluators that import their candidate. It is a context manager and thread-safe.
 
-    `folder` is the evaluator's folder. Each evaluation works in a private folder with a copy of `folder`. It
-    may write there, and start threads and processes within the limits. It has no network. It can read Python,
-    the system's programs and libraries, and `folder`, except paths in `hidden`. `openings` are additional
-    permissions. Only a `ProxySandbox` uses `preload`, the modules to import in advance for candidates.
+    `folder` is the evaluator's folder. Each evaluation works in a private, writable folder with a copy of
+    `folder`. An evaluation may start threads and processes within the limits, but has no network. It can read
+    Python, the system's programs and libraries, and `folder`, except paths in `hidden`. `openings` are
+    additional permissions. `preload` (modules to import in advance) is used only by `ProxySandbox`.
 
     Raises `SandboxError` if the machine does not support the level, or if `folder` lies in a hidden path.
     """

@@ -37,8 +37,8 @@ class Pool(Generic[W]):
     def try_free(self, attempt: Callable[[W], R], failure: Callable[[str], R]) -> R:
         """Run `attempt` on a free worker and return the result. Retry if the status is `sandbox_error`.
 
-        If the worker cannot start, the result is `failure(message)`. Raises `SandboxError` if no worker of
-        the pool has ever started.
+        If the worker cannot start, the result is `failure(message)`. If no worker has ever started,
+        `SandboxError` is raised instead.
         """
         worker = self._free.get()
         try:

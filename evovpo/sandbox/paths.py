@@ -93,7 +93,7 @@ _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
 def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return entries (name, source, is_link) to copy `folder`, and whether all are links (large folders)."""
+    """Return the entries (name, source, is_link) of a copy of `folder`, and whether all entries are links."""
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0

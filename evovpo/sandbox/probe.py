@@ -15,7 +15,7 @@ from evovpo.sandbox.start import bwrap_refusal
 
 
 class Level(StrEnum):
-    """Isolation levels, from weakest to strongest; stored with every result."""
+    """Isolation levels, from weakest to strongest. The level is stored with every result."""
 
     NONE = "none"
     """A separate process with resource limits only: it can do whatever its user can."""
@@ -77,7 +77,7 @@ def probe() -> IsolationSupport:
 
 
 def choose_level(offer: IsolationSupport, minimum: Level, wanted: Level | None = None) -> Level:
-    """Return `wanted` (default: the best level). Raises `SandboxError` if it is not offered or too weak."""
+    """Return `wanted` (by default the best level). Raises `SandboxError` if it is too weak or not offered."""
     level = wanted or offer.levels[-1]
     if wanted and not wanted.is_at_least(minimum):
         raise SandboxError(

@@ -31,7 +31,7 @@ SERVER_FOLDER = Path(forkserver.__file__).resolve().parent
 
 @contextlib.contextmanager
 def memory_files() -> Iterator[list[int]]:
-    """Yield the descriptors of three memory files: payload, result and log. Close them after the block."""
+    """Yield the descriptors of three memory files (payload, result, log). They are closed after the block."""
     with contextlib.ExitStack() as opened:
         files = []
         for name in ("payload", "result", "log"):
@@ -60,11 +60,11 @@ def bwrap_command(
     has_network: bool = False,
     writable: Iterable[str] = (),
 ) -> list[str]:
-    """Return a command prefix: the command after the prefix runs in separate namespaces.
+    """Return a command prefix, which runs the command after it in separate namespaces.
 
     The namespaces contain `/usr`, the Python installation, a new `/dev` and `/proc`, and the paths `readable`
     and `writable`. If `writable_mb` is not 0, they also contain an empty `/tmp` and an empty `/dev/shm`, each
-    of that size. `has_network` adds the machine's network. With `is_user_changed`, there is no user
+    of that size. `has_network` adds the machine's network. If `is_user_changed` is true, there is no user
     namespace, so that a process started by root can change its user. `--die-with-parent` is not used, because
     it acts when the starting *thread* ends.
     """
@@ -95,7 +95,7 @@ def bwrap_command(
 
 
 def bwrap_refusal(is_user_changed: bool = False) -> str:
-    """Return the reason that bubblewrap cannot run this Python here; empty if it can."""
+    """Return the reason that bubblewrap cannot run this Python here, or an empty text if it can."""
     if os.environ.get(HIDING):
         return f"hidden by {HIDING}"
     if not Path(BWRAP).exists():

@@ -187,7 +187,7 @@ def _sweep() -> None:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Lock a folder against removal by other processes. Raises `OSError` if the folder is locked or gone."""
+    """Lock a folder against removal by other processes. Raises `OSError` if that fails."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

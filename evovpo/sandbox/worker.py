@@ -50,7 +50,7 @@ class WorkerSettings:
 
 
 class Server:
-    """A process of the sandbox that handles one request after another. Not thread-safe."""
+    """A process of the sandbox that handles one request after another. It is not thread-safe."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,7 +60,7 @@ class Server:
 
     @property
     def pid(self) -> int | None:
-        """Process id of the server, or of the bubblewrap process around it; None while stopped."""
+        """The process id of the server or of the bubblewrap process around it, or None if it is stopped."""
         return self._process.pid if self._process else None
 
     def cpu_seconds(self) -> float:
@@ -69,7 +69,7 @@ class Server:
         return float(json.loads(message)["cpu_seconds"]) if message else 0.0
 
     def stop(self) -> None:
-        """End the server and all its processes, if it runs."""
+        """End the server and all its processes."""
         self._opened.close()
 
     def _begin(
@@ -173,7 +173,7 @@ class Server:
 
 
 class ForkServer(Server):
-    """A fork-server that starts with the first program, and again after it has died. Not thread-safe."""
+    """A fork-server, started for the first program and restarted if it dies. It is not thread-safe."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class ForkServer(Server):
             raise SandboxError(f"the fork-server died: {error}") from error
 
     def finish(self, limits: Limits, calls: socket.socket) -> Result:
-        """End the program that answers calls, and return its result, `ok` unless the program failed."""
+        """End the program that answers calls, and return its result. The status is `ok` if nothing failed."""
         # An ending process closes its files before its parent can collect its status.
         message = self._receive(END_SECONDS) if _is_hung_up(calls) else b""
         message = message or self._ask(b"end", ANSWER_SECONDS)

@@ -1,8 +1,8 @@
-"""Joins two programs without a model: a condition on the inputs chooses which of them runs.
+"""Joins two programs without a model: a condition on the inputs chooses the program that runs.
 
-Two programs that pass different training rows are joined if a condition separates these rows. A join must
-pass more rows than each of its two programs. With few rows some condition always fits, so a join can memorise
-the rows. Therefore a join whose condition separates only one row from the rest is proposed late in a run.
+A join must pass more training rows than each of its two programs. With few rows, some condition always fits,
+and a join can memorise the rows. Therefore, a join that uses one of its programs for only one training row
+is proposed late in a run.
 """
 
 import heapq
@@ -53,9 +53,8 @@ def find_joins(
 ) -> list[Join]:
     """Return up to `limit` joins of `new` with programs in `others`, best first.
 
-    Each join passes more than `above` training rows, and more rows than each of its two programs. Joins that
-    pass more rows come first. Ties go to joins whose condition sends at least two rows to each program, then
-    to shorter joins.
+    Each join passes more than `above` training rows, and more rows than each of its two programs. The join
+    that passes the most rows is the best.
     """
     if not others:
         return []
@@ -145,7 +144,7 @@ class Joins:
                 queue[:] = heapq.nsmallest(_WAITING, queue)
 
     def take(self, remaining: int) -> list[Join]:
-        """Remove and return the joins to propose now, which pass more rows than the best program so far.
+        """Remove joins from the queue and return them. Each passes more rows than the best program so far.
 
         `remaining` is the number of candidates that the budget of the search still allows.
         """

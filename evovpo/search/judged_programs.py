@@ -13,7 +13,7 @@ _judgement = attrgetter(*(field.name for field in fields(Evaluation)))
 
 
 class JudgedPrograms(Mapping[str, ShownProgram]):
-    """A mapping from program ids to evaluated programs, in order of addition. Programs are stored as JSON."""
+    """A mapping from program ids to evaluated programs, in order of addition."""
 
     def __init__(self) -> None:
         self._packed: dict[str, bytes] = {}

@@ -1,7 +1,7 @@
 """Learns how often to use each way (kind of prompt) from the improvements by recent replies.
 
-This is adaptive operator selection by probability matching with discounting (Fialho 2010). A way's share
-grows with the average improvement by its replies. Older replies count less.
+This is adaptive operator selection by probability matching with discounting (Fialho 2010). The share of a way
+grows with the average improvement by replies to this kind of prompt. Older replies count less.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Remembers changes that did not help, to show them in prompts, and failing programs, to repair them."""
+"""Remembers unsuccessful changes (shown in later prompts) and failing programs (to be repaired)."""
 
 import contextlib
 from collections import Counter, deque
@@ -26,7 +26,7 @@ _NAMED = 5
 
 
 def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
-    """Return whether a program failed, or its evaluator returned an error or a score of 0."""
+    """Return whether a program failed, or the problem's own evaluator returned an error or a score of 0."""
     if evaluation.status is not Status.OK or problem.evaluator is None:
         return evaluation.status.is_candidate_fault
     return (
@@ -36,7 +36,7 @@ def has_failed(problem: Problem, evaluation: Evaluation) -> bool:
 
 
 class Failures:
-    """The latest changes of each program that did not help, and the latest failing programs by island."""
+    """The latest unsuccessful changes to each program, and the latest failing programs of each island."""
 
     def __init__(self, standing: Standing, islands: int) -> None:
         self._standing = standing
@@ -45,7 +45,7 @@ class Failures:
         self._repairs: Counter[str] = Counter()
 
     def attempts(self, parent: str) -> Sequence[Attempt]:
-        """Return the latest changes of a parent program that did not help, oldest first."""
+        """Return the latest unsuccessful changes to a parent program, oldest first."""
         return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:
@@ -58,7 +58,7 @@ class Failures:
         return None
 
     def learn(self, prompt: Prompt, tell: Tell, parent: Evaluation | None) -> None:
-        """Remember the failures in a reply. `parent` is the evaluation of the program that was changed."""
+        """Remember the failures in a reply. `parent` is the evaluation of the changed program."""
         is_mended = False
         homes = self._failing if prompt.kind is PromptKind.SEED else [self._failing[prompt.island]]
         for judged in tell.judged:

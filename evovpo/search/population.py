@@ -81,8 +81,8 @@ def weights_by_rank(count: int) -> npt.NDArray[np.float64]:
 class Grid:
     """The grid of MAP-Elites. Each axis is a property of programs, divided into bins.
 
-    Bin edges that the problem declares are fixed. Every other axis has equal bins between its lowest and
-    highest value so far. When this range grows, programs must be assigned to cells again.
+    Bin edges that the problem declares are fixed. An axis without declared edges has equal bins between its
+    lowest and highest value so far. When this range grows, programs must be assigned to cells again.
     """
 
     def __init__(self, features: Sequence[Feature], objectives: Sequence[str]) -> None:
@@ -92,7 +92,7 @@ class Grid:
 
     @property
     def edges(self) -> tuple[tuple[float, ...], ...]:
-        """The inner bin edges of each axis. An undeclared axis has none until its values differ."""
+        """The inner bin edges of each axis: empty if no edges are declared and all values are still equal."""
         return tuple(map(self._edges, self._features, self._ranges))
 
     def insert(self, member: Member) -> bool:
@@ -258,7 +258,7 @@ class Population:
     def weigh(self) -> Member | None:
         """Raise component weights, and return the specialist: the best program by weighted rewards, or None.
 
-        A component gains weight if the previous specialist has less than full reward there. So the search
+        The weight of a component rises if the previous specialist lacks full reward in it. So the search
         leaves local optima of the mean reward, as in clause weighting for satisfiability (Morris 1993).
         """
         if self.specialist is None:

@@ -39,8 +39,8 @@ class SearchState:
     """The state of one search, changed by `ask` and `tell`.
 
     The budget `config.evaluations` is a number of candidates. Every answer in every completion counts, and so
-    does every join, a program made from two others without a model. Joins require `config.joins` and a
-    `language`. Prompt ids derive from `run_id`, and random choices from `seed`.
+    does every join, a program made from two others without a model. Joins are made only if `config.joins` is
+    true and a join `language` is given. Prompt ids derive from `run_id`, and random choices from `seed`.
     """
 
     def __init__(
@@ -82,11 +82,14 @@ class SearchState:
         return self.standing.config.rollouts or self.standing.prompt_format.rollouts
 
     def format_of(self, prompt: Prompt) -> PromptFormat:
-        """Return the prompt format that made a prompt and parses the replies."""
+        """Return the prompt format that made a prompt and parses the replies to this prompt."""
         return next(made_by for first, made_by in reversed(self._formats) if first <= prompt.sequence)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings, and count `patience` anew. Settings in `runs.request.FIXED` must not change."""
+        """Use new settings, and restart the count of evaluations without progress (`config.patience`).
+
+        Settings in `runs.request.FIXED` must not change.
+        """
         self.standing.go_on(config, prompt_format)
         self._formats.append((len(self.tickets), prompt_format))
 
@@ -122,10 +125,10 @@ class SearchState:
         return self._prompt(plan, rng, rollouts, answers)
 
     def shorten(self) -> Prompt | None:
-        """Return a prompt with new, shorter variants of the best program if this passes all rows, else None.
+        """Return a prompt with new, shorter variants of the best program, or None.
 
-        Call `shorten` at the end of a run. The variants do not count against the budget. Of the programs that
-        pass all rows, the shortest is the best program.
+        The result is None if the best program does not pass all rows, or has no new variants. Call `shorten`
+        at the end of a run. The variants do not count against the budget.
         """
         standing = self.standing
         if not standing.is_solved or standing.best is None or self.language is None:

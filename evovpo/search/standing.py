@@ -63,7 +63,7 @@ class Standing:
         return self.prompt_format.can_show(self.problem, program, parent.role)
 
     def count(self, prompt: Prompt, candidates: int) -> None:
-        """Count an evaluated reply of `candidates` candidates. The caller passes new programs to `take`."""
+        """Count an evaluated reply with this number of `candidates`. New programs must also go to `take`."""
         self.tells += 1
         self.proposed += candidates if not prompt.kind.is_free else 0
         self.joined += candidates if prompt.kind is PromptKind.JOIN else 0

@@ -1,4 +1,4 @@
-"""Strategies choose the content of each prompt: `Islands`, or i.i.d. and best-of-N sampling as baselines."""
+"""Strategies choose the content of prompts. They are `Islands` and two baselines (i.i.d. and best-of-N)."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Strategy:
     are joined without a model."""
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt. Random numbers must come from `rng` or `chance(number)`."""
+        """Return the next prompt's plan. Use only the random generators `rng` and `chance(stream_number)`."""
         raise NotImplementedError
 
     def observe(self, reply: Reply) -> None:
@@ -90,7 +90,7 @@ class Islands(Strategy):
         self.shares = Shares(first_shares(self.standing), not self.standing.config.ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt. If a migration between islands is due, do it first."""
+        """Return the plan of the next prompt. If a migration is due, first copy programs between islands."""
         islands, interval = self.population.islands, self.standing.config.migration_interval
         island = islands[self._asks % len(islands)]
         self._asks += 1
@@ -104,7 +104,7 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Record the improvement by a reply for the way (kind of prompt) that made the prompt."""
+        """Learn how well the way (kind) of the prompt works from the improvement by the reply."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:

@@ -13,7 +13,7 @@ from evovpo.types import Problem, Prompt, PromptKind, Tell, content_id
 
 @dataclass(slots=True)
 class Ticket:
-    """A prompt with the indices of its replies that were passed to `tell`."""
+    """A prompt, and the indices of those replies to it that were passed to `tell`."""
 
     prompt: Prompt
     joins: Sequence[Join]
@@ -77,7 +77,7 @@ class Tickets:
     def issue(
         self, kind: PromptKind, rng: np.random.Generator, tells: int, joins: Sequence[Join] = (), **shown: Any
     ) -> Prompt:
-        """Add a new prompt with the fields `shown`, and return it. `tells` is the number of past replies."""
+        """Add and return a new prompt with the fields `shown`. `tells` is the number of past replies."""
         sequence, seed = len(self), int(rng.integers(2**31))
         key = content_id(self._run_id, str(sequence))
         prompt = Prompt(key, self._run_id, sequence, tells, kind, seed=seed, **shown)
@@ -86,7 +86,7 @@ class Tickets:
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add the ticket of a stored prompt, without `Join` records."""
+        """Add a ticket for a stored prompt. This ticket has no `Join` records."""
         self._tickets[prompt.id] = Ticket(prompt, ())
         self.reserved += prompt.slots
 

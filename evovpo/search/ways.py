@@ -1,7 +1,7 @@
-"""Ways, the kinds of prompts: each chooses the task of a prompt and the programs that the prompt shows.
+"""Ways (kinds of prompts): functions that plan the task of a prompt and the programs that the prompt shows.
 
-A way is a function that reads the population and returns a plan, or None if the way cannot be used yet.
-`strategies.py` chooses the way of each prompt. `learned_shares.py` learns how often to use each way.
+A way returns a plan, or None if the search has no suitable programs yet. `strategies.py` chooses the way of
+each prompt. `learned_shares.py` learns how often to use each way.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def specialist(view: View, rng: np.random.Generator) -> Plan | None:
 def explore(view: View, rng: np.random.Generator) -> Plan | None:
     """Return a plan to improve the best program of the least explored MAP-Elites cell.
 
-    If the problem declares no axes for cells, the plan is to improve a random program of the island. The
+    If the problem declares no MAP-Elites axes, the plan is to improve a random program of the island. The
     program is drawn by lexicase selection if rewards have several components, and otherwise by rank.
     """
     population, island = view.population, view.island
@@ -104,8 +104,8 @@ def repair(view: View, rng: np.random.Generator) -> Plan | None:
 def fresh(view: View, rng: np.random.Generator) -> Plan | None:
     """Return a plan to write a program from scratch.
 
-    Some of these prompts show only the training rows that some good program fails. If the problem has its own
-    evaluator, the plan is to improve a random starting program instead.
+    Sometimes, the prompt shows only the training rows that a randomly chosen good program fails. If the
+    problem has its own evaluator, the plan is to improve a random starting program instead.
     """
     island, problem = view.island, view.standing.problem
     if problem.evaluator is not None:

@@ -37,10 +37,7 @@ def unpack_floats(blob: bytes) -> tuple[float, ...]:
 
 
 def escape_text(text: str) -> str:
-    """Return text that every database accepts: some characters become U+E000 and 4 hex digits.
-
-    These are NUL, which PostgreSQL rejects, lone surrogates, which every database rejects, and U+E000.
-    """
+    """Escape characters that a database may reject (NUL, lone surrogates) as U+E000 and 4 hex digits."""
     if text.isascii() and "\x00" not in text:
         return text
     return _UNSTORABLE.sub(lambda match: f"{_ESCAPE}{ord(match[0]):04x}", text)
@@ -73,7 +70,7 @@ def evaluation_digest(evaluation: Evaluation) -> str:
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
-    """Return the rewards of an evaluation as a list to store; an empty list if there are no rewards."""
+    """Return the rewards of an evaluation as a list, which is empty if the evaluation has no rewards."""
     # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 
@@ -127,7 +124,7 @@ def word(kind: Callable[[str], str]) -> EncodedColumn:
 
 
 def _tuples(record: Callable[..., Any], dump: Callable[[Any], tuple[Any, ...]] = tuple) -> EncodedColumn:
-    """Return the type of a column with several records, each stored as the JSON list that `dump` returns."""
+    """Return the type of a column that stores several records as JSON lists. `dump` makes each list."""
     return EncodedColumn(
         Text(),
         lambda records: dump_json([dump(one) for one in records]),

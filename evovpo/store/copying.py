@@ -31,7 +31,7 @@ class CopyResult(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """Some rows of one table, by their values in the columns `keys`, or by position if `keys` is empty."""
+    """Rows of one table. Keys of `rows` are values of the columns `keys`, or positions if `keys` is empty."""
 
     table: sa.TableClause
     keys: list[str]

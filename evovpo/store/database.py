@@ -143,10 +143,10 @@ class Database:
         return self._patiently(once)
 
     def write(self, append: Callable[[Connection], T]) -> T:
-        """Run `append` in one transaction, commit, and return its result.
+        """Run `append` in one transaction, commit the transaction, and return the result of `append`.
 
-        After a lost connection, the transaction is repeated. If the connection is lost during the commit,
-        StoreError is raised, and the rows may or may not be stored.
+        If the connection is lost before the commit, the transaction is repeated. If it is lost during the
+        commit, StoreError is raised, and the rows may or may not be stored.
         """
 
         def once() -> T:
@@ -304,7 +304,7 @@ S = TypeVar("S", bound=Database)
 
 
 def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return a method without the parameter `connection` that runs `method` in a read-only transaction."""
+    """Return `method` wrapped in a read-only transaction, which provides the argument `connection`."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -314,7 +314,7 @@ def reading(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return a method without the parameter `connection` that runs `method` in one write transaction."""
+    """Return `method` wrapped in a write transaction, which provides the argument `connection`."""
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -76,7 +76,7 @@ class History(Database):
         program_id: str | None = None,
         but: Container[str] = (),
     ) -> dict[str, Evaluation]:
-        """Return evaluations that any run may reuse, by program id. Leave out the program ids in `but`."""
+        """Return evaluations that any run may reuse, by program id. `but` has program ids to leave out."""
         where = and_(evaluations.c.problem_version == problem_version, evaluations.c.private_to == "")
         if program_id is not None:
             where = and_(where, evaluations.c.program_id == program_id)
@@ -198,7 +198,7 @@ def _group(prompt: Prompt, replies: Iterable[Tell], objectives: int) -> Group:
 
 
 def _chain(tell: Tell, answers: int, zero: Rewards) -> tuple[Any, ...]:
-    """Return the rollout of a reply, and the rewards, validity and program ids of its answers."""
+    """Return the rollout, the rewards, the validity and the program ids of a reply."""
     length = max([answers, *(judged.candidate.slot + 1 for judged in tell.judged)])
     rewards_M_D = [zero] * length
     programs: list[str | None] = [None] * length

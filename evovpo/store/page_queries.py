@@ -1,4 +1,4 @@
-"""Queries for the live web page. Each returns a limited number of rows."""
+"""Queries for the live web page. Each query returns a limited number of rows."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -91,8 +91,8 @@ class Browsing(Database):
     ) -> list[dict[str, Any]]:
         """Return up to `limit` answers of a run in order. Programs that cost no budget are left out.
 
-        `position` counts replies from 0. `text` is cut to the length given by the parameter `characters`. The
-        key `characters` has the full length.
+        In the result, `position` is the index of the reply, `text` is cut to the length given by the argument
+        `characters`, and `characters` is the length before the cut.
         """
         wanted = (candidates.c.run_id == run_id) & prompts.c.kind.not_in(FREE)
         if parse_status is not None:
@@ -116,7 +116,7 @@ class Browsing(Database):
 
     @reading
     def children(self, connection: Connection, run_id: str, program_id: str, limit: int) -> list[str]:
-        """Return the ids of the first `limit` programs made from a program in a run."""
+        """Return the ids of the first `limit` programs that a run made from the program `program_id`."""
         made = (
             select(candidates.c.program_id, func.min(_ORDER).label("first"))
             .join(candidate_parents, candidate_parents.c.candidate_id == candidates.c.id)

@@ -18,7 +18,7 @@ _Rows: TypeAlias = tuple[sa.Table, sa.ColumnElement[bool]]
 
 
 class PruneResult(NamedTuple):
-    """The removed runs, and the number of removed rows by table. A trial only counts and removes nothing."""
+    """The removed runs, and the number of removed rows by table. A trial only counts these rows."""
 
     runs: list[str]
     kept: dict[str, str]
@@ -82,7 +82,7 @@ def _doomed(connection: Connection, run_ids: Collection[str]) -> list[_Rows]:
 
 @contextlib.contextmanager
 def _references_indexed(connection: Connection) -> Iterator[None]:
-    """Index all foreign keys for a while. Otherwise, deleting a row scans the tables that refer to it."""
+    """Index all foreign keys inside a `with` block, because deletions would otherwise scan whole tables."""
     made = []
     for table in schema.metadata.sorted_tables:
         unique = [one for one in table.constraints if isinstance(one, sa.UniqueConstraint)]

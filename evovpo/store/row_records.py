@@ -91,7 +91,7 @@ def candidates_where(connection: Connection, where: ColumnElement[bool]) -> list
 
 
 def evaluations_of(connection: Connection, ids: Select[Any]) -> dict[str, Evaluation]:
-    """Return the evaluations with the ids that the query `ids` selects, by id.
+    """Return the evaluations whose ids the query `ids` selects, by id.
 
     Raises StoreError if an evaluation does not match its stored digest.
     """

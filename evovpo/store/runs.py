@@ -130,12 +130,14 @@ class Runs(Database):
     def newest_run(self, connection: Connection, problem: str = "") -> str | None:
         """Return the id of the newest run on a problem whose id begins with `problem`, or None.
 
-        The problem with exactly this id has priority, then problems whose id continues with a hyphen.
+        The problem with exactly this id has priority, then the table of this name (`NAME-` and 8 characters).
         """
         name = runs.c.problem_id
-        exact, of_table = (name == problem, 0), (name.startswith(f"{problem}-", autoescape=True), 1)
+        begins = name.startswith(problem, autoescape=True)
+        exact = name == problem, 0
+        of_table = begins & name.like(f"%-{8 * '_'}") & (func.length(name) == len(problem) + 9), 1
         of_run = select(run_events.c.run_id).join(runs).group_by(run_events.c.run_id, name)
-        of_problem = of_run.where(name.startswith(problem, autoescape=True))
+        of_problem = of_run.where(begins)
         order = (case(exact, of_table, else_=2), func.min(run_events.c.number).desc())
         return connection.scalar(of_problem.order_by(*order).limit(1))
 
@@ -207,7 +209,7 @@ def require_run(connection: Connection, run_id: str) -> None:
 
 
 def with_status() -> Select[Any]:
-    """Return a query for runs with their latest status and, as `latest`, their changed settings or NULL."""
+    """Return a query for runs with their status. The column `latest` has changed settings, or NULL."""
     event = run_events.alias()
     latest = select(func.max(event.c.number)).where(event.c.run_id == runs.c.id).correlate(runs)
     of_run = run_events.c.number == latest.scalar_subquery()

@@ -1,6 +1,6 @@
 """The tables of the store. `docs/store.md` explains the columns.
 
-If a column has another name than the record field that it stores, its `key` is the name of the field.
+The `key` of a column is the name of the record field that the column stores.
 """
 
 from dataclasses import fields

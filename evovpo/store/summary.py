@@ -82,14 +82,14 @@ def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:
 
 
 def rises(curve: Sequence[CurvePoint], digits: int | None = None) -> list[tuple[int, float]]:
-    """Return (evaluations, best mean reward) at each rise of the best mean reward, rounded to `digits`."""
+    """Return a pair (evaluations, best mean reward) for each rise of the reward, rounded to `digits`."""
     bests = (p.best_mean_reward if digits is None else round(p.best_mean_reward, digits) for p in curve)
     points = zip((p.evaluations for p in curve), bests, strict=True)
     return [next(same) for _, same in groupby(points, key=itemgetter(1))]
 
 
 class CandidateLine(NamedTuple):
-    """The data of a candidate, its prompt and its evaluation that summaries use."""
+    """The data that summaries need about a candidate, its prompt and its evaluation."""
 
     kind: PromptKind
     way: str
@@ -112,7 +112,7 @@ class CandidateLine(NamedTuple):
 
 
 class TellLine(NamedTuple):
-    """The data of a tell (evaluated reply) that summaries use."""
+    """The data that summaries need about a tell (evaluated reply)."""
 
     position: int
     policy_version: int | None
@@ -165,7 +165,6 @@ class RunSummary:
         return _solved_heldout(self)
 
     def add(self, tell: TellLine) -> None:
-        """Update the summary with the next tell of the run."""
         self.rollouts += tell.policy_version is not None
         self.tokens += tell.tokens
         self.sampling_seconds += tell.seconds

@@ -182,8 +182,9 @@ def _append_evaluations(
 ) -> dict[str, str]:
     """Store new evaluations. Return the id of each candidate's evaluation, by candidate id.
 
-    `stored` has the digest of each program's shared evaluation. An evaluation that differs from this one, or
-    failed in the sandbox, is stored for its candidate only, because a replay must see what the search saw.
+    Candidates with the same program usually share one evaluation, whose digest is in `stored`. An evaluation
+    with another digest, or with a sandbox failure, is stored for its candidate only. So a replay sees the
+    same evaluations as the search.
     """
     judgements = [(judged.candidate.id, judged.evaluation) for judged in answers if judged.evaluation]
     shared = {judgement.program_id: content_id(version, judgement.program_id) for _, judgement in judgements}

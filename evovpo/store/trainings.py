@@ -21,7 +21,7 @@ class Trainings(Database):
 
     @writing
     def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
-        """Store a policy version that can be served; return False if it is stored already."""
+        """Store a policy version. Return False if this version is already stored."""
         known = _versions(connection)
         stored = known.get(version.number)
         if stored is not None and stored != version:

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import subprocess
 import sys
+import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -82,8 +83,12 @@ def test_a_run_whose_proposer_fails_goes_on_with_another(tmp_path: Path) -> None
         raise ConnectionError("no answer")
 
     rows, store = [((text,), text.upper()) for text in ("ab", "cd", "ef")], tmp_path / "x.db"
-    with pytest.raises(ConnectionError):
+    with pytest.raises(evovpo.EvovpoError, match="it raised ConnectionError: no answer") as failed:
         evovpo.evolve(examples=rows, proposer=fail, evaluations=9, store=store)
+    cause = failed.value.__cause__
+    assert isinstance(cause, ConnectionError)
+    assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)] == ["fail"]
+    assert len(traceback.format_exception(failed.value)) < 20
     right = "```python\ndef solve(x):\n    return x.upper()\n```"
     run = evovpo.resume(proposer=lambda messages, n: [right] * n, store=store)
     assert (run.solved_train, run.best.source) == (True, "def solve(x):\n    return x.upper()\n")
@@ -260,7 +265,8 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
         "proposer": lambda messages, n: ["```python\ndef solve(a_name):\n    return a_name.upper()\n```"] * n,
         "evaluations": 4, "store": tmp_path / "x.db", "settings": {"sandbox.workers": 1},
     }  # fmt: skip
-    found = evovpo.evolve(frame, **arguments)
+    with pytest.warns(UserWarning, match="examples: 1 of 4 rows are left out: no 'wanted'"):
+        found = evovpo.evolve(examples=frame, **arguments)
     assert found.solved_train
     assert found.best("abc") == "ABC"
     assert found.curve[-1][1] == 1.0
@@ -271,9 +277,12 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
     assert (len(repr(stored)) < 200, "a_name.upper()" in stored._repr_html_()) == (True, True)
     assert "0 programs" in dataclasses.replace(stored, programs=())._repr_html_()
     assert capsys.readouterr().err == ""
-    evovpo.evolve(examples=frame, progress=True, **arguments)
-    assert "4 evaluations" in capsys.readouterr().err
-    with pytest.raises(evovpo.EvovpoError, match=r"solve\(1,\)") as failed:
+    with pytest.warns(UserWarning, match="no 'wanted'"):
+        run = evovpo.evolve(examples=frame, progress=True, **arguments)
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"run {run.id}: solved, 4 evaluations, best mean reward 1"
+    )
+    with pytest.raises(evovpo.EvovpoError, match=r"solve\(1\)") as failed:
         found.best(1)
     with pytest.raises(evovpo.EvovpoError) as wrong:
         evovpo.evolve(examples=[("a", "b")], **arguments)

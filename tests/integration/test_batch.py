@@ -174,6 +174,17 @@ proposer.temperature = 2
     assert sorted(path.name for path in Path().iterdir()) == ["bad.toml", "other.db"]
 
 
+def test_settings_alone_can_name_the_proposer(tmp_path: Path) -> None:
+    path = tmp_path / "served.toml"
+    path.write_text(
+        'name = "served"\nproblems = ["strings/file-kind"]\n[settings]\nproposer.name = "openai"\n'
+        'proposer.base_url = "http://localhost:8000/v1"\nproposer.model = "m"\n'
+    )
+    (proposer,) = read_batch(str(path)).proposers
+    assert proposer.name == "openai"
+    assert proposer.settings == {"proposer": {"name": "openai"}}
+
+
 def test_a_proposer_without_its_model_and_problems_that_do_not_fit_are_found_before_anything_is_spent(
     evovpo: Shell,
 ) -> None:

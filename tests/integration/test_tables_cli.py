@@ -153,6 +153,28 @@ def test_apply_trusts_no_row_that_looks_like_mostly_wrong_ones(evovpo: Shell) ->
     assert {row["b trusted"] for row in table(Path("out.csv"), ",")} == {"no"}
 
 
+def test_a_program_wrong_on_held_out_rows_is_not_applied(evovpo: Shell) -> None:
+    rows = [f"item {n},ITEM {n}" for n in range(10, 30)]
+    Path("learn.csv").write_text("\n".join(["a,b", *rows, ""]))
+    train = {row.inputs[0]: row.output for row in open_request("learn.csv").problem.train}
+    known = f"```python\ndef b(a):\n    return {train}.get(a)\n```"
+    with served([known] * 4) as (address, _):
+        ended = evovpo("evolve", "learn.csv", "--base-url", address, "--model", "m", "-n", "4")
+    assert ended.code == 5
+    assert "Fill the table: " not in ended.out
+    assert "add more training examples alike" in ended.out
+    command = "apply", "learn", "learn.csv", "--column", "b", "-o", "out.csv"
+    refused = evovpo(*command)
+    assert refused.code == 2
+    assert "is right on 0 of 5 held-out rows" in refused.err
+    assert not Path("out.csv").exists()
+    for note in (False, True):
+        filled = evovpo(*command, "--anyway")
+        assert ("in place of the file that was there" in filled.out) is note
+    assert [*table(Path("out.csv"))[0]] == ["a", "b", "b trusted"]
+    assert {row["b trusted"] for row in table(Path("out.csv")) if row["a"] not in train} == {"no"}
+
+
 def test_filled_cells_of_the_table_say_which_rows_to_trust(evovpo: Shell) -> None:
     known = [f"item {n},item" for n in range(10, 28)] + ["zz!,1", "yy!,2"]
     wrong = [f"item {n},other" for n in range(30, 60)]

@@ -412,7 +412,7 @@ def test_the_newest_run_is_the_one_begun_last_of_the_problem_named(store: Store)
     assert store.newest_run("phones_") == store.newest_run(other.id) == "run-b"
     assert store.newest_run("phones%") is store.newest_run("mazes") is None
     for number, problem in enumerate(
-        ("phone-12", "phone2-34")
+        ("phone-12345678", "phone-2-12345678")
     ):  # tables, whose problems have a hash in the name
         store.add_problem(replace(PROBLEM, id=problem, version=problem))
         store.add_run(replace(RUN, id=f"run-t{number}", problem_id=problem, problem_version=problem))

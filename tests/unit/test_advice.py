@@ -76,12 +76,12 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
         (
             {"budget": {"tokens": 90}, "calls": CallTotals(9, 0, 80, 12, None, {})},
             THIRDS,
-            "another --seed, or evovpo resume run --set budget.tokens=180",
+            "another --seed, or evovpo resume run --set budget.tokens=184",
         ),
         (
             {"budget": {"money": 0.5}, "calls": CallTotals(9, 0, 80, 12, 0.6, {})},
             THIRDS,
-            "another --seed, or evovpo resume run --set budget.money=1",
+            "another --seed, or evovpo resume run --set budget.money=1.2",
         ),
     ],
 )
@@ -116,3 +116,16 @@ def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
         "100 of 100 answers held no program, most of them cut off at the limit of tokens: "
         "less thinking, another model, or more sampling.max_tokens"
     ]
+
+
+def test_the_commonest_failure_of_programs_is_quoted() -> None:
+    failing = view(by_status={Status.ERROR: 60}, risen=[[1, FIRST_ROWS_RIGHT]])
+    found = advice(failing, faults={Status.ERROR: "TypeError: pack() takes 0 arguments"})
+    assert found[0].startswith(
+        "60 of 100 programs ended with error, most often 'TypeError: pack() takes 0 arguments': "
+    )
+
+
+def test_where_most_rows_are_wrong_nobody_is_told_to_correct_them() -> None:
+    nowhere = view(risen=[[1, (1.0,) + (0.0,) * (ROWS - 1)]])
+    assert "check that the result follows from the inputs alone, or evovpo resume" in advice(nowhere)[0]

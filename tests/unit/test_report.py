@@ -201,6 +201,17 @@ def test_eighty_columns_cut_neither_run_nor_problem() -> None:
     assert "evaluations" in text
 
 
+def test_the_runs_of_a_loop_are_one_row_of_the_list() -> None:
+    row = RunRow("0123-r001-p000", "a", RunStatus.SOLVED, 5, 1.0, 1 << 58, "2026-03-04T05:06:07+00:00")
+    other = row._replace(
+        run="0123-r001-p001", status=RunStatus.EXHAUSTED, evaluations=9, best_mean_reward=0.5
+    )
+    alone = row._replace(run="4567", seed=3)
+    lines = written(runs_table([row, other, alone]), width=80).splitlines()[2:]
+    assert lines[0].split()[:9] == ["0123", "loop:", "2", "runs", "1", "solved", "14", "1.000", "03-04"]
+    assert lines[1].split()[:2] == ["4567", "a"]
+
+
 def test_of_a_run_with_a_score_the_list_shows_that() -> None:
     row = RunRow("id", "p", RunStatus.EXHAUSTED, 5, 0.999, 7, "2026-03-04T05:06:07+00:00", None, 1234.5)
     text = written(runs_table([row]))

@@ -3,6 +3,7 @@
 import io
 import json
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from evovpo.errors import ProblemError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.importers.tables import (
     arguments_of,
+    form_of,
     new_forms,
     parameter_names,
     read_table,
@@ -77,6 +79,23 @@ def test_sheets_are_read_as_their_cells_are_written(tmp_path: Path) -> None:
     ]
 
 
+def test_dates_of_a_sheet_have_no_midnight_and_columns_of_numbers_stay_so(tmp_path: Path) -> None:
+    day = datetime(2024, 1, 31)
+    path = sheet(tmp_path / "a.xlsx", ("day", "year"), (day, 2024), (day.replace(hour=9), None))
+    rows = read_table(path)
+    assert [row["day"] for row in rows] == ["2024-01-31", "2024-01-31 09:00:00"]
+    rows[1]["year"] = "2025"
+    with (tmp_path / "b.xlsx").open("w") as file:
+        write_rows(file, tmp_path / "b.xlsx", path, rows, {"year": [2]})
+    found = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx").worksheets[0]
+    assert [cell.value for cell in found["B"]] == ["year", 2024, 2025]
+
+
+def test_a_form_tells_words_by_their_case() -> None:
+    names = ("Ada Berg", "ADA B.", "ada berg 12", "de la Cruz", "Élan vital")
+    assert [form_of([name])[2:-3] for name in names] == ["Aa Aa", "AA Aa.", "a a 0", "a a Aa", "Aa a"]
+
+
 def test_without_openpyxl_a_sheet_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,10 +114,14 @@ def test_a_latin_1_file_is_read_with_a_note(tmp_path: Path, capsys: pytest.Captu
     ("name", "content", "complaint"),
     [
         ("a.csv", "a,b\n1,2\n3\n4,5,6\n", r"a\.csv: expected rows of 2 cells.* on 2 lines \[3, 4\]"),
-        ("a.csv", "", r"a\.csv: line 1: expected another name for each column, found an empty file"),
+        ("a.csv", "", r"a\.csv: line 1: expected column names, all different, found an empty file"),
         ("a.csv", "a,b\n1,2\n".encode("utf-16"), r"a\.csv: expected CSV in UTF-8, found another kind"),
         ("a.csv", "a,b\n", r"a\.csv: expected rows below the column names, found none"),
-        ("a.csv", "a,b,a\n1,2,3\n", r"a\.csv: line 1: .*for each column, found \['a', 'b', 'a'\]"),
+        (
+            "a.csv",
+            "a,b,a\n1,2,3\n",
+            r"a\.csv: line 1: expected column names, all different, found \['a', '",
+        ),
         ("a.csv", 'a,b\n1,2\n3,"4\n5,6\n', r"a\.csv: in the row after line 2: .*close all quotes"),
         ("a.csv", 'a,b\n1,2\n"3"x,4\n', r"a\.csv: in the row after line 2: "),
         ("a.jsonl", '{"a": 1}\n{"a":\n', r"a\.jsonl: line 2: expected JSON"),

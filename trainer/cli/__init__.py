@@ -1,7 +1,6 @@
 """The trainer's commands, which an entry point adds to the command `evovpo`.
 
-This package imports nothing heavy, so that `evovpo --help` stays fast. The other dependencies are installed
-by `pip install 'evovpo[train]'`.
+This package must not import large libraries such as torch, so that `evovpo --help` stays fast.
 """
 
 import typer

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the terminal output of libraries, which would break progress bars and JSON output.
+    """Keep the output of libraries off stdout, where it would break progress bars and JSON output.
 
     TRL's usage reports are also switched off, unless HF_HUB_DISABLE_TELEMETRY=0 is set.
     """

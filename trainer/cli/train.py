@@ -61,7 +61,7 @@ def train(
     objective: Objective = None,
     answers: Annotated[
         int | None,
-        option("M", "Answers in one completion.", min=1, default="1; 3 with the objectives vpo and multi-rlvr"),
+        option("M", "Answers in one completion.", min=1, default="1; 3 with objective vpo or multi-rlvr"),
     ] = None,
     goals: Annotated[
         bool,

@@ -32,7 +32,7 @@ _PROMPTS_AT_ONCE = 12
 
 @dataclass(frozen=True)
 class TrainingArm:
-    """The settings of one arm of a study, which is one of the trainings that the study compares."""
+    """The settings of one arm (one of the trainings that a study compares)."""
 
     objective: str
     answers: int
@@ -82,7 +82,7 @@ def measure(
     seed: int,
     temperature: float = 1.0,
 ) -> list[TaskMeasure]:
-    """Return statistics of at least `per_task` sampled answers to each task, `answers` per completion.
+    """Return statistics of at least `per_task` answers to each task. A completion has `answers` answers.
 
     Raises `SandboxError` if no completion of a task can be judged.
     """
@@ -156,7 +156,7 @@ def train(
 
 
 class _Group(NamedTuple):
-    """The judged completions of one prompt. `faults` more were left out because the sandbox failed."""
+    """The judged completions of one prompt. `faults` counts those left out because the sandbox failed."""
 
     objective: str
     prompt_ids: tuple[int, ...]
@@ -168,7 +168,7 @@ class _Group(NamedTuple):
 
     @property
     def rewards_G_M_D(self) -> list[list[Rewards]]:
-        """The rewards of all answers, of shape (G, M, D). A repeated answer of a completion has zeros."""
+        """The rewards of all answers, of shape (G, M, D). Repeats in a completion have zeros."""
         return [
             [answer.rewards for answer in without_repeats(chain) if answer.rewards is not None]
             for chain in self.answers_G_M
@@ -180,9 +180,9 @@ def _sample_step(
 ) -> list[_Group]:
     """Return the judged completions of each of the P prompts of a training step.
 
-    Let n be the number of prompts that should show a parent (an earlier answer). The first P - n tasks get a
-    prompt without a parent. From their answers, parents are chosen for n second prompts for these tasks. If
-    there are fewer than n parents, further tasks get prompts without a parent.
+    First, P - n tasks get a prompt, where n = P * `arm.parent_share`. Then, n of these tasks get a second
+    prompt, which shows one of the answers to the first prompt (a parent). If fewer tasks have a suitable
+    answer, further tasks get a first prompt instead.
     """
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
@@ -202,7 +202,7 @@ def _sample_step(
 def _choose_parent(answers_G_M: Sequence[Sequence[JudgedAnswer]], rng: np.random.Generator) -> str | None:
     """Return the key of a readable answer to a prompt, chosen by lexicase selection (Spector 2012), or None.
 
-    The result is None if no answer is readable, or if any answer is right, because a search would stop there.
+    The result is None if no answer is readable, or if any answer is right (a search would then stop).
     """
     pool = {answer.key: answer for chain in answers_G_M for answer in chain if answer.key is not None}
     if not pool or any(answer.is_right for answer in pool.values()):

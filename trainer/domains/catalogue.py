@@ -35,10 +35,10 @@ def open_domain(
     """Open the domain `name`, with prompts that ask for `answers` answers.
 
     `name` is one of `GENERATED`, one of `FILE_DOMAINS`, or a Python file as described in
-    `trainer/domains/text/yours.py`. `data` is one file or several, separated by commas, with a prompt in each
-    row. Of every ten rows, `split` selects 8 for train, 1 for validation or 1 for test. `dates` (FROM..TO)
+    `trainer/domains/text/yours.py`. `data` is a file, or several files separated by commas; each row has a
+    prompt. `split` selects 8 of every ten rows for train, 1 for validation and 1 for test. `dates` (FROM..TO)
     selects rows by date; 2024-08 means the whole month. `tasks` is the maximum number of rows. A generated
-    domain has no file and makes `tasks` tasks (default: 200) of `split` (default: train).
+    domain has no file, and makes `tasks` tasks (default: 200) of `split` (default: train).
 
     Raises `ConfigError` or `ProblemError` for an invalid name, file or row.
     """

@@ -1,8 +1,4 @@
-"""Domains: prompts to train on, and functions that judge the answers in completions.
-
-Some domains read a file, and the other domains generate their tasks. `trainer/domains/catalogue.py` opens a
-domain by name.
-"""
+"""Domains: prompts to train on, and functions that judge the answers in completions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +56,7 @@ class Domain:
         return self.judge_texts(texts, rows)
 
     def check_tokens(self, tokenizer: Any) -> None:
-        """Raise `ConfigError` if the domain needs the start model's token ids and `tokenizer` has others."""
+        """Raise `ConfigError` if the domain needs its start model's token ids and `tokenizer` has others."""
         text = self.prompts[0]["prompt"] if self.prompts else ""
         if self.start_model is None or self.judge_ids is None or not text:
             return
@@ -86,7 +82,7 @@ class Domain:
         completion_ids: Sequence[Sequence[int]] = (),
         **columns: Sequence[Any],
     ) -> list[Any]:
-        """Return the rewards of each completion, of shape (m, D). `VPOTrainer` uses this reward function."""
+        """Return the rewards of each completion, of shape (m, D). This is `VPOTrainer`'s reward function."""
         names = [name for name in self.prompts[0] if name != "prompt"]
         rows = [
             {"prompt": prompt} | {name: columns[name][place] for name in names}
@@ -124,7 +120,7 @@ class TaskFamily(Protocol):
         """Return the maximum number of tokens to sample for a completion with `answers` answers."""
 
     def tasks(self, split: Split, count: int, seed: int = 0) -> Sequence[Any]:
-        """Return the first `count` tasks of a random sequence, which `split` and `seed` determine."""
+        """Return the first `count` tasks of the random sequence that `split` and `seed` determine."""
 
     def prompt_ids(self, task: Any, answers: int, parent: str | None = None) -> tuple[int, ...]:
         """Return the token ids of the prompt that asks for `answers` answers.
@@ -133,7 +129,7 @@ class TaskFamily(Protocol):
         """
 
     def judge(self, task: Any, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` judged answers of a completion, padded with missing answers.
+        """Return exactly `answers` judged answers of a completion; some may be marked as missing.
 
         A repeated answer keeps its rewards. An answer has no rewards if the sandbox failed on it.
         """

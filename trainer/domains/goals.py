@@ -20,8 +20,8 @@ _SAID = "\n\nThis is what counts, and how much:\n"
 def with_goals(domain: Domain, seed: int | None) -> Domain:
     """Return the domain with random component weights in each prompt.
 
-    If `seed` is None, the weights are the domain's own (`scalar`) instead. Raises `ConfigError` if the domain
-    judges token ids, or if its rows have different numbers of components.
+    If `seed` is None, the weights are not random but the domain's own (`scalar`). Raises `ConfigError` if the
+    domain judges token ids, or if its rows have different numbers of components.
     """
     if domain.judge_ids is not None or any("size" in row for row in domain.prompts):
         raise ConfigError(
@@ -39,7 +39,7 @@ def with_goals(domain: Domain, seed: int | None) -> Domain:
 
 
 def by_goal(rewards: Sequence[Any], rows: Sequence[Row]) -> list[Any]:
-    """Return an array of weighted rewards, of shape (m, 1), for each completion. None stays None."""
+    """Return an array of weighted rewards, of shape (m, 1), for each completion. Leave None as it is."""
     return [
         None if found is None else np.asarray(found) @ np.array(row["goal"])[:, None]
         for found, row in zip(rewards, rows, strict=True)

@@ -49,7 +49,7 @@ class PolicyFigures:
         return {k: mean(self.values(figure, k)) for k in self.ks}
 
     def as_json(self) -> dict[str, Any]:
-        """Return all statistics as JSON, with `mean`, `low` and `high`. The number k becomes a text key."""
+        """Return all statistics as JSON. Each interval has the keys `mean`, `low` and `high`."""
         return {
             "model": self.name,
             **self.ask.settings,
@@ -121,7 +121,7 @@ def measure_policies(
 ) -> list[PolicyFigures]:
     """Return the statistics of each model at each temperature. If `models` is empty, use the start model.
 
-    If `base_url` is given, the models run on a server. `ask` has all other sampling settings. Raises
+    If `base_url` is given, the models run on a server. `ask` has the other sampling settings. Raises
     `ConfigError` if `models` is empty and there is no start model. Raises `PolicyError` or `ServerError` if a
     model fails.
     """

@@ -19,9 +19,8 @@ _PROMPTS, _SHOWN = 8, 3
 def preview(asked: TrainingRequest) -> dict[str, Any]:
     """Return the preview of a training as JSON, from `asked.rollouts` completions of each of eight prompts.
 
-    `memory_bytes` is an estimate for the model and the activations of one batch on one device. On a CPU, the
-    estimate was 12 % too low for 9 million parameters and 9 % too high for 50 million. Raises the errors of
-    `trainer.domains.training.train`.
+    `memory_bytes` is an estimate for one device. On a CPU, two such estimates were wrong by 9 and 12 %.
+    Raises the errors of `trainer.domains.training.train`.
     """
     with asked.open(for_test=False) as domain:
         config, folder = asked.config(domain), asked.start(domain)

@@ -25,8 +25,6 @@ class TaskSearch(NamedTuple):
 
 
 class Searched(NamedTuple):
-    """The result of the search of one task."""
-
     answers: list[JudgedAnswer]
     tokens: int
     solved_after: int | None

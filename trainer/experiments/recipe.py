@@ -194,9 +194,9 @@ def run_recipe(recipe: Recipe, out: Path, watch: Callable[..., None]) -> None:
 def rows_of(recipe: Recipe, out: Path) -> list[dict[str, Any]]:
     """Return a JSON row for each statistic, k and arm, over the arm's finished trainings.
 
-    A row has the arm's paired differences from the reference arm and from the start model, which gives the
-    same number of answers per completion. A difference has `mean`, `low`, `high`, `p` and `clear`, which is
-    true if the difference is statistically significant.
+    A row has the arm's paired differences from the reference arm and from the start model. The start model
+    is asked for as many answers per completion as the arm. A difference has `mean`, `low`, `high`, `p` and
+    `clear`, which is true if the difference is statistically significant.
     """
     import numpy as np
 

@@ -41,7 +41,7 @@ _Temperatures = Annotated[
 
 
 class StudyArm(Part):
-    """An arm of a study: a model to train or to take as it is, and how the study uses the model."""
+    """An arm of a study: a model to train or to use unchanged, and how the study uses the model."""
 
     name: str
     model: str = ""
@@ -78,8 +78,6 @@ class StudyArm(Part):
 
 
 class StudyStrategy(Part):
-    """A search strategy of a study."""
-
     name: str
     answers_per_ask: Positive = 12
     """M·G, answers per prompt, the same for all arms."""

@@ -95,7 +95,7 @@ class StudyResults:
         return found
 
     def costs(self) -> dict[tuple[str, str], dict[str, ArmCosts]]:
-        """Return the arms' costs by (strategy, unit), for pairs with costs of at least one trained arm."""
+        """Return {(strategy, unit): costs by arm}. An entry needs the costs of at least one trained arm."""
         strategies = [TEST] if self.study.test.evaluations else [one.name for one in self.study.strategies]
         found = {(name, unit): self._costs(name, unit) for name in strategies for unit in UNITS}
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
@@ -138,7 +138,7 @@ class StudyResults:
         return Comparison(arm.name, reference.name, pairs, at_k=at_k)
 
     def strategies(self) -> Iterator[tuple[ArmRows, ArmRows]]:
-        """For each arm, yield its rows with another strategy and with the study's last strategy."""
+        """Yield each arm's rows with every strategy but the last, paired with the rows with the last."""
         for arm in self.study.arms:
             found = self.searched(arm.name)
             last = found.pop(self.study.strategies[-1].name, None) if found else None

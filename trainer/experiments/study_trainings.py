@@ -63,7 +63,7 @@ def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
 
 
 def tuned_arms(study: Study) -> list[StudyArm]:
-    """Return the arms that are tuned themselves: trained arms without `tuned_as`."""
+    """Return the trained arms with their own tuning. Other trained arms use the tuning of `tuned_as`."""
     return [arm for arm in study.arms if arm.objective and not arm.tuned_as]
 
 
@@ -85,7 +85,7 @@ def finals(study: Study, arm: StudyArm, export: Export) -> list[StudyTraining]:
 
 
 def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
-    """Return the sampling temperature of an arm's best grid point; None for an untrained arm."""
+    """Return the temperature of an arm's best grid point; None for an untrained arm (see `answer_rows`)."""
     best = best_point(study, arm, export) if arm.objective else None
     return None if best is None else float(export.trainings[best.name].get("temperature", 1.0))
 
@@ -194,7 +194,7 @@ def _answered(
 def answer_rows(
     study: Study, arm: StudyArm, seed: int, model_folder: Path, at: float | None
 ) -> list[dict[str, Any]]:
-    """Let a model answer the test tasks, by search or independently, and return a row for each task.
+    """Let a model answer the test tasks, by search or independent sampling. Return a row for each task.
 
     `at` is the sampling temperature; if it is None, the best temperature on the validation tasks is used.
     """

@@ -209,9 +209,9 @@ def confirmed(
     """Return the `chosen` programs that validation rows confirm, and one program per side of each join.
 
     A program that is right on all `choosing_rows` must be right on every validation row. Any other program
-    must be right on some validation row, if there are at least two. A join combines two programs, its sides,
-    by a branch. The program for a side is the shortest in `held` that is right on the same rows as the side,
-    or more; if this is a starting program, it is left out.
+    must be right on at least one, unless there are fewer than two validation rows. A join combines two
+    programs, its sides, by a branch. The program for a side is the shortest in `held` that is right on the
+    same rows as the side, or more; if this is a starting program, it is left out.
     """
     chooses = choosing_rows(problem)
     unseen: list[list[bool]] = [[] for _ in chosen]

@@ -50,7 +50,7 @@ _REMEDIES = {
 
 
 class TrainingGroup(NamedTuple):
-    """A stored group, either for training or, if all its rollouts score the same, for the statistics."""
+    """A stored group for training or, if all rollouts score the same, for the statistics alone."""
 
     judged: Group
     """The group; its valid rollouts have tokens and log-probabilities."""

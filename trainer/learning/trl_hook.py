@@ -1,6 +1,6 @@
 """The only file that uses TRL's internals.
 
-Check this file for every minor version of TRL; `tests/contract/test_trl_hook.py` shows changes.
+Check this file at every minor release of TRL; `tests/contract/test_trl_hook.py` shows changes.
 """
 
 import importlib.metadata

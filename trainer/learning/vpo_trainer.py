@@ -105,8 +105,8 @@ class VPOTrainer(HookedTrainer):
         )
         trainer.train()
 
-    `model` may also be a loaded model, with its tokenizer as `processing_class`. With a KL term, `model` must
-    be a folder or a name, from which TRL loads the start model, or must have an adapter.
+    `model` may also be a loaded model, with its tokenizer as `processing_class`. With a KL term, a loaded
+    model needs an adapter (or `peft_config`), because TRL cannot load its start weights again.
 
     Other arguments are those of `GRPOTrainer`, except `reward_funcs` and `rollout_func`. A rollout for which
     the reward function returns None is left out of all means and of the loss.

@@ -35,7 +35,6 @@ class Loop:
 
     @cached_property
     def id(self) -> str:
-        """Return the id of the loop; the ids of its runs begin with this id."""
         problems = (problem.version for problem in (*self.searched, *self.held_out))
         # The location of the store is not part of the definition.
         search = self.search.changed(store=type(self.search.store)()).to_json()

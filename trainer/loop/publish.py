@@ -80,8 +80,9 @@ def serve_policy(
 ) -> PolicyVersion:
     """Load a stored version into every server in `targets`, serve it to searches, and return it.
 
-    Servers can load adapters only; full weights need a server that was started with them. Other adapters are
-    then unloaded, except that of the version served before, which requests may still use.
+    Servers can load adapters only; full weights need a server that was started with them. Afterwards, the
+    servers unload all adapters except this version's and that of the version served before, because running
+    requests may still use it.
 
     Raises `PolicyError` if the folder is missing, and `StoreError` for an unknown version. Raises
     `PublishError` and stores a `refused` event if the folder has changed since publication or a server fails.
@@ -175,7 +176,7 @@ def _next_logprobs(model: Any, ids: Sequence[int], places: int) -> torch.Tensor:
 
 
 def warm(version: PolicyVersion, warm_up: WarmUp, targets: Sequence[VLLMServer]) -> str:
-    """Load a version from its folder and into all servers, and return how each differs from `warm_up`.
+    """Load a version in this process and on all servers. Return as text how each differs from `warm_up`.
 
     Raises `PolicyError` if the folder is unusable or differs by more than `TOLERANCE`. If a server fails or
     differs by more than the server's tolerance, all servers unload the version and `ServerError` is raised.

@@ -1,8 +1,7 @@
 """Makes a new policy version from stored runs: read, train, compare, publish, serve.
 
 If the process is killed, the same call continues from the last checkpoint and ends with the same weights (on
-one CPU thread). If the training has ended, the call returns its version. Only one process at a time trains
-into a policies folder.
+one CPU thread). If the training has ended, the call returns its version. The policies folder is locked.
 """
 
 import json
@@ -143,7 +142,7 @@ def serve_start_model(store: Store, start_model: PolicyVersion) -> None:
 
 
 def default_policies(store: Store) -> Path:
-    """Return the default policies folder: next to the store's file, else in the current directory."""
+    """Return the default policies folder: next to the store's file or, without one, in the current folder."""
     return Path("evovpo-policies") if store.file is None else store.file.resolve().parent / "policies"
 
 

@@ -25,10 +25,10 @@ class Parts(NamedTuple):
 def split_suite(problems: Sequence[Problem], entries: Sequence[SuiteEntry], asked: int, seed: int) -> Parts:
     """Split a suite of two or more problems. `entries` has their families, and marks problems to hold out.
 
-    Families with a marked problem are not searched, and at most `asked` marked problems are held out. Of the
-    other families, `split_problems` holds out at most `asked` problems, and at most half of the problems. The
-    guard gets generated problems if any problem is marked. Otherwise, it gets problems of the suite, or none
-    if few are left. Raises `ConfigError` if the marks leave nothing to search.
+    Families with a marked problem are not searched, and up to `asked` marked problems are held out. In
+    addition, up to `asked` problems of the other families are held out, but at most half of these problems.
+    The guard gets generated problems if any problem is marked. Otherwise, the guard gets problems of the
+    suite, or none if few are left. Raises `ConfigError` if the marks leave nothing to search.
     """
     pairs = list(zip(problems, entries, strict=bool(entries)))
     families = {problem.id: entry.family or problem.id for problem, entry in pairs}

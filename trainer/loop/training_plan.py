@@ -32,8 +32,6 @@ from trainer.learning.stored_groups import GroupReader, RunData, Skip, nothing_l
 
 
 class TrainingPlan(NamedTuple):
-    """The plan of a training."""
-
     training: Training
     config: TrainConfig
     start: PolicyVersion

@@ -61,7 +61,7 @@ class Turns:
     def search_round(self, number: int) -> None:
         """Start or continue all searches of a round that are not finished.
 
-        Up to `jobs` processes are used, but only this process for a single search or a store in memory.
+        Up to `jobs` processes are used. A single search, or a store in memory, uses this process alone.
         Raises a `TrainingError` that names the failed runs if runs fail in other processes.
         """
         ended = {row.run for row in self.store.runs() if row.status.is_finished}

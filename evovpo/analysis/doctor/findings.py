@@ -76,7 +76,7 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Verdict:
-        """The most favourable verdict that no finding rules out."""
+        """The verdict of the least favourable finding; `WORTH` if there are no findings."""
         return self.findings[0].allows if self.findings else Verdict.WORTH
 
     @property

@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 def take_sample(problem: Problem, groups: Iterable[Group]) -> Sample:
-    """Return the sample of all chains in `groups`, except chains on which the sandbox failed."""
+    """Return a sample of the chains of all prompts, except chains on which the sandbox failed."""
     prompts: list[list[JudgedChain]] = []
     faulty = answers = 0
     for group in groups:
@@ -57,7 +57,7 @@ def sample_of(
     answers: int,
     faulty: int,
 ) -> Sample:
-    """Return a sample. `prompts` has a list of chains per prompt; `faulty` counts chains left out before."""
+    """Return a sample of the chains of all prompts. `faulty` is the number of other chains, which failed."""
     different: dict[str, Floats] = {}
     slots = [key for chains in prompts for _, keys in chains for key in keys]
     for rewards, keys in (chain for chains in prompts for chain in chains):

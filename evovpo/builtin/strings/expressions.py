@@ -1,4 +1,4 @@
-"""Converts between expressions and programs; a program is one function that returns one expression.
+"""Converts expressions to programs and back. Such a program is one function that returns one expression.
 
 Only syntax is checked: every Python expression is accepted.
 """
@@ -21,7 +21,7 @@ UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def parse_expression(text: str) -> ast.expr:
-    """Return the syntax tree of an expression. Raises an exception in `UNREADABLE` if `text` is invalid."""
+    """Return the syntax tree of an expression. Raises an `UNREADABLE` exception if `text` is invalid."""
     with warnings.catch_warnings():
         # Invalid escapes in strings are legal and only cause warnings.
         warnings.simplefilter("ignore")
@@ -33,10 +33,10 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def canonical(text: str) -> str | None:
-    """Return the canonical form of an expression, or None if it is invalid or too long.
+    """Return the canonical form of an expression, or None if the expression is invalid or too long.
 
-    Only whitespace, quotes and redundant parentheses are normalized: equal canonical forms mean equal
-    behaviour, but equal behaviour does not mean equal canonical forms.
+    Only whitespace, quotes and redundant parentheses are normalized. Expressions with the same behaviour can
+    have different canonical forms.
     """
     text = text.strip()
     if len(text) > LONGEST:
@@ -48,7 +48,7 @@ def canonical(text: str) -> str | None:
 
 
 def shorter(expression: str) -> list[str]:
-    """Return variants of an expression with one subexpression replaced by a part of it, shortest first."""
+    """Return variants with one subexpression replaced by one of its own parts, shortest variants first."""
     try:
         tree = parse_expression(expression)
     except UNREADABLE:
@@ -66,7 +66,7 @@ def shorter(expression: str) -> list[str]:
 def to_source(expression: str, entry: str, parameters: Sequence[str]) -> str:
     """Return the source of the function `entry(parameters)` that computes the canonical `expression`.
 
-    Raises an exception in `UNREADABLE` if the expression is nested too deeply.
+    Raises one of the `UNREADABLE` exceptions if the expression is nested too deeply.
     """
     tree = parse_expression(expression)
     has_re = any(isinstance(node, ast.Name) and node.id == "re" for node in ast.walk(tree))
@@ -84,7 +84,7 @@ def to_program(expression: str, problem: Problem) -> Program | None:
 
 @functools.lru_cache(maxsize=4096)
 def from_source(source: str, entry: str) -> str | None:
-    """Return a program's canonical expression; None unless the program only returns one expression."""
+    """Return the canonical expression of a program that only returns an expression, else None."""
     try:
         found = [node for node in ast.parse(source).body if not _is_import_of_re(node)]
         if len(found) != 1 or not isinstance(found[0], ast.FunctionDef) or found[0].name != entry:

@@ -1,8 +1,8 @@
 """The prompt format of the built-in model, and its vocabulary.
 
-A prompt contains the requested number of answers, the examples, and possibly a parent program. In an example,
-the output consists of references to parts of the inputs (`references.py`). A completion has up to four
-expressions, separated by `⟦sep⟧`, and then `⟦end⟧`.
+A prompt states how many answers are requested, and shows the examples and possibly a parent program. The
+output of an example is written as references to parts of the inputs (`references.py`). A completion has up to
+four expressions, separated by `⟦sep⟧`, and then `⟦end⟧`.
 """
 
 import re
@@ -37,7 +37,7 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the tokens for parts of programs that have several characters, such as `.upper()`."""
+    """Return the multi-character tokens for programs, such as `.upper()`."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]
@@ -67,7 +67,7 @@ def encode_prompt(
 ) -> str:
     """Return a prompt's text, which shows N examples (at most `MAX_ROWS`) and requests `answers` programs.
 
-    `parent` is a canonical expression. `parent_outputs` has its N outputs, with None for an error.
+    `parent` is a canonical expression. `parent_outputs` has its N outputs; None stands for an error.
     """
     shown = describe_inputs(inputs)
     wanted = describe_outputs(inputs, outputs)
@@ -87,8 +87,9 @@ def expression_fault(problem: Problem) -> str:
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
-        if not all(isinstance(value, str) for value in (*example.inputs, example.output)):
-            return f"training row {number} holds a value that is no string"
+        for value in (*example.inputs, example.output):
+            if not isinstance(value, str):
+                return f"training row {number} has the value {value!r:.40}, which is no text"
     if not 1 <= len(problem.parameters) <= MAX_ARGUMENTS:
         fit = f"1 to {MAX_ARGUMENTS} fit (of a table, --columns A,B chooses)"
         return f"it has {len(problem.parameters)} inputs; {fit}"
@@ -110,11 +111,11 @@ class ExpressionFormat:
         if fault := expression_fault(problem):
             raise ProblemError(
                 f"the built-in model cannot write programs for the problem '{problem.id}': {fault}; "
-                "it writes string expressions from examples of strings; use another proposer"
+                "it writes string expressions from examples of strings; give --base-url URL --model NAME"
             )
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return the prompt as one message, with training rows and, if there is one, the parent program."""
+        """Return a prompt of one message, which shows training rows and the parent program, if any."""
         rows, parent = request.rows, request.parent
         chosen = [problem.train[row] for row in rows][:MAX_ROWS]
         inputs = [[str(value) for value in example.inputs] for example in chosen]
@@ -132,14 +133,14 @@ class ExpressionFormat:
         )
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:
-        """Return a completion of `programs`. A program that is not one expression gives an empty answer."""
+        """Return a completion with one answer per program, empty for a program that is not one expression."""
         found = [expressions.from_source(program.source, problem.entry) for program in programs]
         return join_chain([expression or "" for expression in found])
 
     def answers(
         self, problem: Problem, rollout: Rollout, answers: int, parent: Program | None = None
     ) -> list[Answer]:
-        """Return `answers` answers of a rollout. Only answers that are valid expressions have a `program`."""
+        """Return exactly `answers` answers of a rollout. Invalid or missing answers have no `program`."""
         found: list[Answer] = []
         for slot in split_chain(rollout.text, rollout.token_ids)[:answers]:
             expression = expressions.canonical(slot.text)

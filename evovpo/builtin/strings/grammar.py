@@ -1,7 +1,7 @@
 """The grammar of string expressions: trees of typed operations and their Python text.
 
 An expression is Python code that computes a string from arguments `x0`, `x1`, …. A tree is a nested tuple
-`(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. A letter is the type of a tree:
+`(op, child, …)`; leaves are `("arg", 0)`, `("lit", "text")`, `("int", 3)`. A letter denotes a tree's type:
 `S` string, `L` list of strings, `I` integer, `B` boolean, `W` expression over a comprehension's variable `w`.
 """
 
@@ -144,7 +144,7 @@ def with_subtree(tree: Tree, path: tuple[int, ...], new: Tree) -> Tree:
 
 
 def shorter_variants(tree: Tree) -> Iterator[Tree]:
-    """Yield variants of `tree` with one string or list operation replaced by a part of the same type."""
+    """Yield variants of `tree` with a string or list operation replaced by its own part of the same type."""
     for path in paths(tree):
         node = subtree(tree, path)
         if node[0] not in OPS:

@@ -1,4 +1,4 @@
-"""Joins two expression programs as `a if condition else b`, for `evovpo/search/joins.py`."""
+"""Joins two programs of one expression each as `a if condition else b`, for `evovpo/search/joins.py`."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ _MARKS = (*SEPARATORS, "+", "$", "€", "%", "&", "=", "[", "<", '"', "'", "!", 
 
 
 def join_language(problem: Problem) -> JoinLanguage | None:
-    """Return conditions and functions to join programs, or None if the built-in model cannot write them."""
+    """Return conditions and functions for joins; None if `problem` does not fit the built-in model."""
     if expression_fault(problem):
         return None
     rows = [[str(value) for value in example.inputs] for example in problem.train]

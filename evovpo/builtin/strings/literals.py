@@ -16,7 +16,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 
 
 class Literals:
-    """Draws the leaves of expressions over the inputs `rows` (N rows of argument strings).
+    """Draws random leaves of expression trees. `rows` has N rows of argument strings.
 
     Separators that occur in the rows, and words that occur in at least two rows, are drawn more often.
     """
@@ -32,7 +32,7 @@ class Literals:
         return ("arg", self.rng.randrange(self.arguments))
 
     def literal(self) -> Tree:
-        """Return a literal for searching in an input, mostly a separator that occurs in the inputs."""
+        """Return a literal to search for in an input, mostly a separator that occurs in the inputs."""
         draw = self.rng.random()
         if self._shared and draw < 0.16:
             word = self.rng.choice(self._shared)
@@ -63,11 +63,11 @@ class Literals:
         )
 
     def index(self) -> Tree:
-        """Return the index of an item; negative indices count from the end."""
+        """Return a random index of an item; negative indices count from the end."""
         return ("int", self.rng.choices((0, 1, 2, 3, -1, -2, -3), (6, 5, 3, 1.5, 5, 2, 1))[0])
 
     def bound(self) -> Tree:
-        """Return the bound of a slice; negative bounds count from the end."""
+        """Return a random bound of a slice; negative bounds count from the end."""
         values = (1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5)
         return ("int", self.rng.choices(values, (8, 6, 5, 4, 2, 1, 1, 1, 4, 3, 2, 2, 0.7))[0])
 

@@ -24,13 +24,13 @@ _CASES = (("", str), ("u", str.upper), ("l", str.lower), ("t", str.capitalize))
 
 
 def runs(text: str) -> list[str]:
-    """Split `text` into runs of letters, digits or spaces, and single other characters."""
+    """Return the runs of `text`: series of letters, digits or spaces, and single other characters."""
     return _RUN.findall(text)
 
 
 @lru_cache(maxsize=4096)
 def run_class(run: str) -> str:
-    """Return a token for the kind and length of a run. Another character is returned as `plain` text."""
+    """Return a token for a run of letters, digits or spaces; for another character, its `plain` text."""
     if run[0].isalpha():
         if run.islower():
             kind = "w"
@@ -112,7 +112,7 @@ _FORM_ORDER = (*_WHOLE, "<", ">", "[")
 
 
 def _matches(run: str, output: str, position: int) -> list[tuple[str, int]]:
-    """Return (form, length) for forms of `run` (a prefix, upper case, ...) in `output` at `position`."""
+    """Return (form, length) for each form of `run`, such as its upper case, found at `position`."""
     found = []
     for form, change in _CASES:
         changed = change(run)

@@ -48,7 +48,7 @@ class Sampler(Literals):
         return str(self.rng.choices(names, weights)[0])
 
     def string(self, depth: int) -> Tree:
-        """Return a tree for a string. A larger `depth` allows more nested operations; 0 gives an argument."""
+        """Return a random tree of type string. A larger `depth` allows more nesting; 0 gives an argument."""
         if depth <= 0:
             return self.argument()
         name = self._pick(_STRING_OPS)
@@ -88,7 +88,7 @@ class Sampler(Literals):
         return self.bound()
 
     def field(self) -> Tree:
-        """Return an expression for a part of an argument, such as a word, or the text before a separator."""
+        """Return a random tree for a part of an argument, such as a word, or the text before a separator."""
         subject = self.argument()
         draw = self.rng.random()
         if draw < 0.58:
@@ -141,7 +141,7 @@ class Sampler(Literals):
         return tree
 
     def plain_list_of(self, subject: Tree) -> Tree:
-        """Return a tree for a list of parts of the string `subject`."""
+        """Return a random tree that computes a list of parts of the string `subject`."""
         name = self._pick(_LIST_OPS)
         if name == "findall":
             return (name, ("pat", self.rng.choice(FOUND_PATTERNS)), subject)
@@ -151,7 +151,7 @@ class Sampler(Literals):
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
-        """Return a tree for a list of strings to join. A larger `depth` allows more nested operations."""
+        """Return a random tree for a list of strings. A larger `depth` allows more nested operations."""
         name = self._pick(_JOINED_OPS)
         if name in ("words", "split", "findall") or depth <= -1:
             return self.plain_list(depth)
@@ -228,7 +228,7 @@ class Sampler(Literals):
         return (test, value, ("int", self.rng.choice((0, 1, 5, 9, 10, 12, 18, 20, 50, 99, 100))))
 
     def program(self) -> Tree:
-        """Return the tree of a whole program. About 40 % of the programs contain a conditional expression."""
+        """Return a random tree of a whole program. About 40 % of programs have a conditional expression."""
         draw = self.rng.random()
         if draw < 0.34:
             then, other = self._branch(), self._branch()

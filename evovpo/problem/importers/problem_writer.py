@@ -93,7 +93,7 @@ def folder_name(task: str) -> str:
 
 
 def dealt(count: int) -> list[list[int]]:
-    """Distribute `count` tests over at most 16 reward components; return the test indices of each."""
+    """Distribute `count` tests over at most 16 reward components; return each component's test indices."""
     hands = min(count, MOST_COMPONENTS)
     return [list(range(hand, count, hands)) for hand in range(hands)]
 

@@ -1,4 +1,4 @@
-"""Converts a table (CSV, Excel, JSON Lines) to a task: to compute one column from other columns."""
+"""Converts a table (CSV, Excel, JSON Lines) to a task: compute one column from other columns."""
 
 import builtins
 import csv
@@ -10,6 +10,7 @@ import sys
 import zipfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, time
 from importlib import import_module
 from pathlib import Path
 from random import Random
@@ -53,12 +54,18 @@ def read_table(path: Path) -> list[dict[str, Any]]:
                 raise ProblemError(
                     f"{path}: expected at most {_MOST_CELLS} cells, found {found}; delete cells far outside"
                 )
-            csv.writer(sheet).writerows(first.iter_rows(values_only=True))
+            cells = first.iter_rows(values_only=True)
+            csv.writer(sheet).writerows(map(_without_midnight, line) for line in cells)
         return _csv_rows(path, sheet.getvalue() if kind == ".xlsx" else None)
     except OSError as error:
         raise ProblemError(f"{path}: expected a table, but it cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
         raise ProblemError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
+
+
+def _without_midnight(cell: Any) -> Any:
+    is_date = isinstance(cell, datetime) and cell.time() == time.min
+    return cell.date() if is_date else cell
 
 
 def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
@@ -80,7 +87,7 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
         columns = list(reader.fieldnames or ())
         if not columns or len(set(columns)) < len(columns):
             found = columns or "an empty file"
-            raise ValueError(f"{path}: line 1: expected another name for each column, found {found}; add it")
+            raise ValueError(f"{path}: line 1: expected column names, all different, found {found}; add them")
         for row in reader:
             line = reader.line_num
             if any(row.pop(None, ())) or None in row.values():
@@ -121,10 +128,10 @@ def write_rows(
 ) -> None:
     """Write `rows`, which are the rows of `table` with new values, to `file`.
 
-    `changed` is {column: numbers of changed rows, from 1}. The suffix of `out` determines the format; if it
-    is not the suffix of a table, the suffix of `table` does. If the format stays the same, a CSV file keeps
-    its separator, and an Excel file its unchanged cells. No new value becomes a formula. Raises
-    `ProblemError` if an Excel file needs the package openpyxl, which is not installed.
+    `changed` is {column: numbers of changed rows, from 1}. The format follows from the suffix of `out` or, if
+    this is no table format, from the suffix of `table`. If `table` has the same format, a CSV file keeps its
+    separator, and an Excel file keeps its unchanged cells. No new value becomes a formula. Raises
+    `ProblemError` for an Excel file if the package openpyxl is not installed.
     """
     before, kind = (path.suffix.lower() for path in (table, out if is_table(out) else table))
     if kind == ".jsonl":
@@ -147,13 +154,17 @@ def write_rows(
         lines = enumerate(sheet.iter_rows(2, values_only=True), start=2)
         filled = [line for line, row in lines if set(row) - {"", None}] or range(2, len(rows) + 2)
         for name in changed if before == kind else columns:
-            values = (name, *(row[name] for row in rows))
+            values, place = (name, *(row[name] for row in rows)), columns.index(name) + 1
+            kinds = {type(cell) for (cell,) in sheet.iter_rows(2, None, place, place, True)} - {type(None)}
+            has_numbers = bool(kinds) and kinds <= {int, float}
             for number, (line, value) in enumerate(zip((1, *filled), values, strict=True)):
                 if before == kind and number not in (0, *changed[name]):
                     continue
                 is_cell = isinstance(value, str | int | float | None)
                 text = value if is_cell else json.dumps(value)
-                cell = sheet.cell(line, columns.index(name) + 1, text)
+                if has_numbers and isinstance(cell_value(text), int | float):
+                    text = cell_value(text)
+                cell = sheet.cell(line, place, text)
                 if isinstance(text, str):
                     cell.data_type = "s"  # never a formula
         book.save(file.buffer)
@@ -179,7 +190,7 @@ def parameter_names(columns: Iterable[str]) -> dict[str, str]:
 
 
 def cell_value(cell: Any) -> Any:
-    """Return None for an empty cell, the value of a cell with JSON, and the text of any other cell."""
+    """Return None for an empty cell, the parsed value of a JSON cell, and the text of other cells."""
     try:
         return None if cell == "" else json.loads(cell)
     except (TypeError, ValueError):
@@ -187,7 +198,7 @@ def cell_value(cell: Any) -> Any:
 
 
 def arguments_of(rows: Sequence[Mapping[str, Any]], are_text: Mapping[str, bool]) -> list[list[Any]]:
-    """Return the arguments in each row. `are_text` is {parameter: False if its cells are read as JSON}."""
+    """Return the arguments in each row. `are_text` is {parameter: True if its cells are text, not JSON}."""
     columns = parameter_names(rows[0])
     if missing := [name for name in are_text if name not in columns]:
         found = ", ".join(rows[0])
@@ -207,7 +218,7 @@ def is_table(name: str | Path) -> bool:
 
 
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
-    """Return the task to compute column `output` (default: the last), and a text on the rows that are used.
+    """Return the task to compute column `output` (default: the last), and a summary of the rows used.
 
     Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0.
     Then, the first row of each pattern (`form_of`) is moved to the front. The first rows are for training,
@@ -246,8 +257,9 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     seen: Counter[str] = Counter()
 
     def place_in_shape(case: Case) -> int:
-        seen[form_of(case[:2])] += 1
-        return seen[form_of(case[:2])]
+        form = re.sub("A[Aa]", "a", form_of(case[:2]))  # in any case
+        seen[form] += 1
+        return seen[form]
 
     cases.sort(key=place_in_shape)
     count = min(MOST_COMPONENTS, len(cases) - len(cases) // 4)
@@ -267,14 +279,20 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return the pattern of values: each run of letters becomes `a`, and each run of digits becomes `0`."""
-    return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", repr(tuple(values))))
+    """Return the pattern of values. A number becomes `0`, a word `a`, `Aa` or `AA` according to its case."""
+
+    def shape(word: re.Match[str]) -> str:
+        first, others = word[0][:1], word[0][1:]
+        return "a" if not first.isupper() else "AA" if others.isupper() else "Aa"
+
+    return re.sub(r"[^\W\d_]+", shape, re.sub(r"\d+", "0", repr(tuple(values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
-    """Return the numbers, from 1, of rows that have an empty `column` and a pattern that no example has.
+    """Return {inputs: numbers of rows, from 1} for empty cells of `column` with a new pattern of inputs.
 
-    There is an entry for each pattern (`form_of`). Its key is the inputs of the first row with the pattern.
+    A pattern (`form_of`) is new if no example has it. Each new pattern has one entry; the key is the inputs
+    of the first row with the pattern, as text.
     """
     first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
     found: dict[str, list[int]] = {}
@@ -289,7 +307,7 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
 def write_table(
     path: Path, output: str | None, inputs: Collection[str] = (), folder: Path | None = None
 ) -> tuple[Path, str]:
-    """Write the task of `table_task` as a problem; return the problem's folder and the text of `table_task`.
+    """Write the task of `table_task` as a problem. Return the problem's folder and the summary of the rows.
 
     The default for `folder` is a folder in `evovpo-out`, which is reused if the task has not changed. Raises
     `ProblemError` if there is no valid task or `folder` is not empty.

@@ -27,8 +27,6 @@ class Case(NamedTuple):
 
 
 class ImportedTask(NamedTuple):
-    """One task of a benchmark."""
-
     name: str
     """Name in the file, for example `atcoder/abc301_a`."""
     statement: str
@@ -98,7 +96,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_values(path: Path) -> Iterator[object]:
-    """Yield the values in a file of JSON Lines or one JSON list. Raises `ProblemError` if it is invalid."""
+    """Yield the values in a file of JSON Lines or one JSON list. Raises `ProblemError` if reading fails."""
     lines = {number: line for number, line in enumerate(read_lines(path), start=1) if line.strip()}
     if next(iter(lines.values()), "").lstrip().startswith("["):
         yield from parsed("\n".join(lines.values()), f"{path}")
@@ -128,7 +126,7 @@ def checked_record(value: object, kind: type[Model], where: str) -> Model:
 
 
 def parsed(text: str, where: str) -> Any:
-    """Return the value of a JSON text. Raises a `ProblemError` that names the location `where`."""
+    """Return the value of a JSON text. Raises a `ProblemError` that names `where` if the text is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

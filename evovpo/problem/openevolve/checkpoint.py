@@ -40,8 +40,6 @@ def _artifacts(text: object) -> tuple[tuple[str, str], ...]:
 
 
 class CheckpointProgram(pydantic.BaseModel, strict=True):
-    """One program of a checkpoint."""
-
     id: str
     code: str
     language: Annotated[str, _or_default("")] = ""
@@ -93,8 +91,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
 
 class Checkpoint(NamedTuple):
-    """The readable content of a checkpoint."""
-
     folder: Path
     name: str
     """Name of the OpenEvolve project, inferred from the path."""
@@ -106,7 +102,7 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Return the checkpoint in `path`, or the latest one below `path`. Raises `ProblemError` without one."""
+    """Return the checkpoint in `path`, or else the latest below. Raises `ProblemError` if there is none."""
     folder = _checkpoint_folder(path)
     faults: list[str] = []
     metadata = _object(folder / "metadata.json", faults) or {}

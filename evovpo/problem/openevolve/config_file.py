@@ -17,7 +17,7 @@ from evovpo.types import Feature
 
 
 class Effect(StrEnum):
-    """What a key of OpenEvolve's configuration does in evovpo."""
+    """The effect that a key of OpenEvolve's configuration has in evovpo."""
 
     MAPPED = "mapped"
     NONE = "without effect"
@@ -25,8 +25,6 @@ class Effect(StrEnum):
 
 
 class Key(NamedTuple):
-    """A key in the configuration file, and its effect."""
-
     name: str
     """Key with its sections, for example `llm.models[].name`."""
     effect: Effect
@@ -60,7 +58,7 @@ class OpenEvolveSettings(NamedTuple):
         return [said] * bool(self.keys)
 
     def features(self, objectives: tuple[str, ...]) -> tuple[Feature, ...]:
-        """Return a `Feature` (axis of the grid) for each feature dimension except `diversity`."""
+        """Return a `Feature` (axis of the MAP-Elites grid) for each feature dimension except `diversity`."""
         known = {name: f"reward:{name}" for name in objectives} | {"complexity": "length", "score": "score"}
         axes = [(known.get(name, f"metric:{name}"), bins) for name, bins in self.axes if name != "diversity"]
         return tuple(Feature(name, bins=bins) for name, bins in axes)
@@ -155,7 +153,7 @@ def _raw_yaml(path: Path) -> dict[str, Any]:
 
 
 def _size(node: Any, known: dict[int, int]) -> int:
-    """Return the number of values in a YAML node with aliases expanded. A cycle exceeds `_MOST_NODES`."""
+    """Return the number of values in a YAML node, aliases expanded; above `_MOST_NODES` for a cyclic node."""
     if id(node) not in known:
         known[id(node)] = _MOST_NODES + 1
         inside = getattr(node, "value", ())

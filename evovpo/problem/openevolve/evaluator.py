@@ -1,4 +1,4 @@
-"""Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports the program itself."""
+"""Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports and runs them."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence

@@ -77,8 +77,8 @@ def load_openevolve(
 ) -> LoadedProject:
     """Return the problem of the OpenEvolve directory (or evaluator file) `path`.
 
-    The objectives are the metrics declared in `metrics.toml` or the file in the setting `evaluator.metrics`.
-    Without declarations `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds are
+    The objectives are the metrics declared in `metrics.toml`, or in the file named by `evaluator.metrics`.
+    Without declarations, `combined_score` is the only objective, as in OpenEvolve. Undeclared bounds are
     derived from an evaluation of the initial program. If a problem in `frozen` (stored problems, oldest
     first) has the same files and objectives, its bounds are reused, because metrics may be noisy. `known`
     returns the stored evaluation of a problem's initial program.
@@ -203,7 +203,7 @@ def _with_metrics(
 
 
 def imported_version(version: str) -> str:
-    """Return the problem version for evaluations made by OpenEvolve itself, which no search reuses."""
+    """Return the version under which OpenEvolve's own evaluations are stored. No search reuses these."""
     return content_id("imported", version)
 
 

@@ -113,10 +113,10 @@ def learn(
 ) -> tuple[Metric, ...]:
     """Return the metrics that form the reward vector; `metrics` are the values of the initial program.
 
-    The result has the `declared` metrics that are numbers in `metrics` or have bounds. If no metric is
-    declared, the only metric is the score: `combined_score`, or the mean of all metrics not in `left_out`.
-    If a metric has no bounds, the initial value v has reward 1/2, and a value better by s has reward 3/4.
-    Here s is 1 if v is 0, and otherwise the maximum of |v| and 0.001.
+    A declared metric is used if it has bounds or if its initial value is a number. If no metric is declared,
+    the only metric is the score: `combined_score`, or the mean of all metrics not in `left_out`. Let v be the
+    initial value of a metric without bounds, and let s be max(|v|, 0.001), or 1 if v is 0. Then v has reward
+    1/2, and a value that is better than v by s has reward 3/4.
     """
     wanted = objectives_of(declared)
     if not wanted:
@@ -176,7 +176,7 @@ def read_metrics(file: str | Path | None) -> tuple[dict[str, MetricDeclaration],
 
 
 def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
-    """Return a `metrics.toml` text with the metrics in the score; directions are guessed from the names."""
+    """Return a `metrics.toml` text for the metrics whose mean is the score. `lower_is_better` is guessed."""
     lines: list[str] = []
     for name in counted_metrics(metrics, left_out):
         lines += [section_line(name), f"lower_is_better = {str(suggests_lower(name)).lower()}"]
@@ -186,9 +186,10 @@ def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
     """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
-    The worse bound is the 5th percentile of the values, so that a few failures do not stretch the scale. The
-    better bound is best + (best - worse) / 4, where `best` is the best value. If only the bound would cross
-    0, the bound is 0, because errors are never negative. Undeclared directions are guessed from the names.
+    The worse bound is the 5th percentile, counted from the worst value. Thus, a few failures do not
+    stretch the scale. The better bound is best + (best - worse) / 4, where `best` is the best value. If all
+    values have one sign and this bound has the other sign, the bound becomes 0. A direction (higher or lower
+    is better) that is not declared is guessed from the metric's name.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",

@@ -36,9 +36,9 @@ def open_project(
     """Return the project at `path` as a problem, with its configuration.
 
     Later sources of settings override earlier ones: defaults, OpenEvolve's YAML, `config_file`, `changes`.
-    The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is `none`, no YAML is read.
-    `frozen` and `known` return the arguments of the same names for `load_openevolve`. Raises the errors of
-    `load_openevolve`, and `ConfigError` for invalid settings.
+    The YAML is `yaml` or, by default, the project's `config.yaml`; if `yaml` is "none", no YAML is read.
+    `frozen` and `known` are as in `load_openevolve`, but are called with the configuration as first argument.
+    Raises the errors of `load_openevolve`, and `ConfigError` for invalid settings.
 
     The user grants permissions with the argument `allow` or in settings. The entries of the list `allow` in
     `metrics.toml` need permission. If `is_run`, servers and keys in the project's own YAML need permission,

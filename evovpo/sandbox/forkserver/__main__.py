@@ -1,4 +1,4 @@
-"""Starts `server` or `watcher`, whichever is the first argument. Run by path to avoid importing evovpo."""
+"""Starts `server` or `watcher`, as the first argument says. Run by path to avoid importing evovpo."""
 
 import importlib
 import sys

@@ -81,7 +81,7 @@ def _send(descriptor: int, message: dict[str, Any]) -> None:
 
 
 def _receive(stream: IO[bytes], most_bytes: int) -> bytes:
-    """Return the next frame; empty at the end of the stream. Raises ValueError if the frame is too long."""
+    """Return the next frame, or b"" at the end of the stream. Raises ValueError if the frame is too long."""
     head = stream.read(_LENGTH.size)
     if len(head) < _LENGTH.size:
         return b""

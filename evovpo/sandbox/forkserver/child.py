@@ -12,7 +12,7 @@ from . import kernel
 
 
 def place(descriptors: Mapping[int, int]) -> None:
-    """Move descriptors to the numbers in {new number: descriptor}. Close all other descriptors above 2."""
+    """Move file descriptors: `descriptors` is {new number: old number}. Close all others above 2."""
     high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 64) for descriptor in descriptors.values()]
     os.closerange(3, 64)
     for number, descriptor in zip(descriptors, high, strict=True):
@@ -66,7 +66,7 @@ def own_cpu_ms() -> float:
 
 
 def clamped(name: int, soft: int, hard: int) -> tuple[int, int]:
-    """Return `soft` and `hard`, lowered to the present hard limit of this process on resource `name`."""
+    """Return `soft` and `hard`, lowered to this process's present hard limit for the resource `name`."""
     ceiling = resource.getrlimit(name)[1]
     return (soft, hard) if ceiling == resource.RLIM_INFINITY else (min(soft, ceiling), min(hard, ceiling))
 

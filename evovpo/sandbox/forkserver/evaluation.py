@@ -38,7 +38,7 @@ def become_evaluation(
 ) -> NoReturn:
     """Restrict this newly forked child of a zygote further, and run one evaluation.
 
-    `descriptors` are those of result, payload, log, ready pipe and, optionally, a socket for calls.
+    `descriptors` belong to result, payload, log, ready pipe and, optionally, a socket for calls.
     """
     result, payload, log, ready, *call_sockets = descriptors
     kept = [result, *call_sockets]
@@ -68,7 +68,7 @@ def become_evaluation(
 
 
 def signal_places(settings: Settings, watcher: int) -> dict[int, int]:
-    """Return the ids of processes that must not be signalled, by their placeholders in a filter."""
+    """Return {placeholder in a seccomp filter: id of a process that must not be signalled}."""
     return {
         kernel.WATCHER_PLACEHOLDER: watcher,
         kernel.WATCHER_GROUP_PLACEHOLDER: -watcher,
@@ -175,10 +175,7 @@ def _trace(error: BaseException) -> str:
 
 
 def add_light_package() -> None:
-    """Make `openevolve` importable without running its `__init__`, which takes almost a second.
-
-    The full package is loaded only if code uses a name of the package that is not a submodule.
-    """
+    """Make `openevolve` importable without running its `__init__`, which takes almost a second."""
     spec = importlib.machinery.PathFinder.find_spec("openevolve")
     if spec is None or spec.loader is None or spec.submodule_search_locations is None:
         return

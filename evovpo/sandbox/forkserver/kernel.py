@@ -78,7 +78,7 @@ def close_to_others() -> None:
 
 
 def landlock_abi() -> int:
-    """Return the Landlock ABI of the kernel; 0 if the kernel has no Landlock."""
+    """Return the Landlock ABI of the kernel, or 0 if the kernel has no Landlock."""
     try:
         return _syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError:
@@ -86,7 +86,7 @@ def landlock_abi() -> int:
 
 
 def has_seccomp_filters() -> bool:
-    """Return whether the kernel supports seccomp filters, by trying to load one from an invalid address."""
+    """Return whether the kernel supports seccomp filters."""
     refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
     return refused and ctypes.get_errno() == errno.EFAULT  # it tried to read the filter
 
@@ -102,7 +102,7 @@ def file_rules(
 
     A rule is a pair (path, is_listing_only). Missing paths are ignored. Files below `writable` may be read
     and changed. `can_execute` allows starting all readable files. With a recent `abi`, the ruleset also
-    refuses signals to less restricted processes, and TCP unless `has_network` is true.
+    forbids signals to less restricted processes and, if `has_network` is false, TCP.
     """
     files = _rights(_FILE_RIGHTS, abi)
     network = 0 if has_network else _rights(_NETWORK_RIGHTS, abi)
@@ -120,7 +120,7 @@ def file_rules(
 
 
 def restrict(ruleset: int, abi: int) -> None:
-    """Irrevocably apply a ruleset of `file_rules`. This process can then trace only its own descendants."""
+    """Irrevocably apply a ruleset from `file_rules`. This process can then trace only its own descendants."""
     # From ABI 7 on refusals are logged by default; a candidate could flood the system log.
     _syscall(LANDLOCK_RESTRICT_SELF, ruleset, ctypes.c_uint32(1 if abi >= 7 else 0))
 
@@ -153,7 +153,7 @@ class Filter:
         self._places = [(4 * index, word) for index, word in enumerate(words) if word in PLACEHOLDERS]
 
     def load(self, values: Mapping[int, int] | None = None) -> None:
-        """Irrevocably apply the filter to this process, with `values` for the placeholders."""
+        """Irrevocably apply the filter to this process. `values` maps its placeholders to process ids."""
         known = {PID_PLACEHOLDER: os.getpid(), **(values or {})}
         for place, placeholder in self._places:
             struct.pack_into("<I", self._buffer, place, known[placeholder] & 0xFFFFFFFF)
@@ -167,7 +167,7 @@ def drop_privileges() -> None:
 
 
 def reading_capability() -> int | None:
-    """Return the weakest capability of this process to read files of every user, or None if it has none."""
+    """Return the weakest capability of this process to read files of every user, or None without any."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         effective = next((int(line.split()[1], 16) for line in file if line.startswith("CapEff")), 0)
     return next((bit for bit in (CAP_DAC_READ_SEARCH, CAP_DAC_OVERRIDE) if effective >> bit & 1), None)
@@ -202,7 +202,7 @@ def adopt_orphans() -> None:
 
 
 def fork_unwaited() -> int:
-    """Fork without Python's fork hooks. The child is ignored by `waitpid(-1)`: use `wait_for_unwaited`."""
+    """Fork without Python's fork hooks. `waitpid(-1)` ignores the child; `wait_for_unwaited` waits for it."""
     return _syscall({"x86_64": 56}.get(os.uname().machine, 220), *[ctypes.c_long(0)] * 5)
 
 

@@ -32,7 +32,7 @@ def usage(processes: list[int]) -> tuple[int, int]:
 
 
 def own_bytes(processes: list[int]) -> int:
-    """Return the memory of `processes` in bytes. With ptrace rights, a shared page counts once."""
+    """Return the memory of `processes` in bytes. With ptrace rights, shared pages count only once."""
     found = 0
     for process in processes:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

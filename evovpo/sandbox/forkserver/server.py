@@ -1,8 +1,8 @@
 """The loop of the fork-server: for each request, fork a child, wait for it, and report how it ended.
 
-The arguments are four file descriptors: of memory files for payload, result and log, which the supervisor
-rewrites for every request, and of a SOCK_SEQPACKET control socket. The first payload contains the server's
-settings. A request contains the limits as JSON. A report contains only facts from the kernel.
+The arguments are the descriptors of three memory files (payload, result, log) and a SOCK_SEQPACKET control
+socket. The supervisor, which started this server, rewrites the files for every request. The first payload has
+the server's settings. A request contains limits as JSON. A report has only facts from the kernel.
 """
 
 import array  # noqa: F401  # needed by `socket.recv_fds` once no file can be opened
@@ -135,7 +135,7 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the payload's program on its cases, or let it answer calls on a socket; return how it ended."""
+        """Run the program in the payload, or let it answer calls on a socket. Return how the run ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)

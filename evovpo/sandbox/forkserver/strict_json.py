@@ -12,7 +12,7 @@ DEEPEST = 100
 
 
 def read_object(raw: bytes) -> tuple[dict[str, Any], str]:
-    """Return the JSON object in `raw`, and a description of an invalid value in the object, or "".
+    """Return the JSON object in `raw`, and a text that describes an invalid value in the object or is empty.
 
     Raises ValueError or RecursionError if `raw` is not a JSON object.
     """
@@ -65,7 +65,7 @@ _MOST_ITEMS = 1000
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON types, with numbers, arrays and collections of any library converted.
+    """Convert a value to JSON types. It may contain numbers, arrays and collections of any library.
 
     Non-finite numbers become text. Values of other types, and very large or deep values, become a short repr.
     """
@@ -105,7 +105,7 @@ def metrics_of(result: Any) -> list[tuple[str, Any]]:
 
 
 def artifacts_of(result: Any) -> list[tuple[str, str]]:
-    """Return the artifacts of a result as (name, text) pairs, truncated; empty if there are none."""
+    """Return the truncated artifacts of a result as (name, text) pairs, or [] if there are none."""
     found = None if isinstance(result, Mapping) else getattr(result, "artifacts", None)
     if not isinstance(found, Mapping):
         return []
@@ -129,7 +129,7 @@ def capped(artifacts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
 
 
 def score_of(metrics: Mapping[str, Any]) -> float:
-    """Return the score to compare with a stage's threshold: `combined_score`, a mean of numbers, or 0."""
+    """Return `combined_score` or, if it is not a number, the mean of all numeric metrics (0 if none is)."""
     if _is_number(metrics.get("combined_score")):
         return float(metrics["combined_score"])
     numbers = [float(value) for value in metrics.values() if _is_number(value)]

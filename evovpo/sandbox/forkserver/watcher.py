@@ -1,8 +1,8 @@
 """The watcher: lets a child (the zygote) fork evaluations, limits their resources, and kills their processes.
 
-The arguments are file descriptors, in the same order as for `server`: of the settings, of a result file that
-is not used, of standard error and of the control socket. A request comes with the descriptors of payload,
-result and log of an evaluation, and optionally of a socket for calls. The watcher reads only the log.
+The arguments are four file descriptors, as for `server`: settings, result (not used), standard error and
+control socket. Each request comes with descriptors for the payload, result and log of an evaluation, and
+optionally for a socket for calls. The watcher reads only the log.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class _Watcher:
         self.socket.close()
 
     def end(self) -> None:
-        """End the zygote, and remove the private folder, because the supervisor may be gone."""
+        """End the zygote and remove the private folder, in case the supervisor died without removing it."""
         self._end_zygote()
         self._clean()
         with contextlib.suppress(OSError):
@@ -177,7 +177,7 @@ class _Watcher:
         return [process for process in processes.descendants(os.getpid()) if process != self.zygote]
 
     def _excess(self, now: float) -> str:
-        """Return the name of a limit that all processes of the evaluation exceed together, or ""."""
+        """Return the name of a limit that the evaluation's processes exceed together, or an empty text."""
         found, most_memory = self._processes(), MEMORY_SHARE * self.limits["memory_mb"] << 20
         tasks, memory_bytes = processes.usage(found)
         if tasks > 1 + self.limits["processes"] + self.limits["threads"]:
@@ -195,7 +195,7 @@ class _Watcher:
 
 
 def _private_user(settings: dict[str, Any]) -> int | None:
-    """Make an unused user the owner of the private folder and return the user's id; None if not possible."""
+    """Make an unused user the owner of the private folder. Return the user's id, or None if not possible."""
     settings["reading_capability"] = kernel.reading_capability()
     user: int | None = settings["private_user"]
     if user is None or os.geteuid() != 0 or settings["reading_capability"] is None:

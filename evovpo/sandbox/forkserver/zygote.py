@@ -1,6 +1,6 @@
 """The zygote: imports an evaluator once, under an evaluation's restrictions, and forks for each evaluation.
 
-If the import has side effects that a fork would lose, such as threads, each evaluation does the import.
+If the import has side effects that a fork would lose, such as threads, each evaluation imports the evaluator.
 """
 
 import gc
@@ -22,7 +22,7 @@ CONTROL = 3
 
 
 def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int, is_warm: bool) -> NoReturn:
-    """Lock down this newly forked child of a watcher, import the evaluator if `is_warm`, serve requests."""
+    """Lock down this newly forked child, import the evaluator if `is_warm` is true, and serve requests."""
     try:
         kernel.die_with(watcher)
         child.place({1: 0, 2: 0, CONTROL: control_end})  # output of the import belongs to no evaluation
@@ -57,7 +57,7 @@ def become_zygote(settings: evaluation.Settings, control_end: int, watcher: int,
 
 
 def _lock_down(settings: evaluation.Settings, watcher: int) -> list[kernel.Filter]:
-    """Apply the restrictions that evaluations inherit. Return filters that evaluations must load again."""
+    """Apply the restrictions that evaluations inherit. Return seccomp filters that they must load again."""
     settings |= {"own_bytes": child.mapped_bytes(), "zygote": os.getpid(), "ruleset": []}
     child.limit_evaluation(settings, settings["other_tasks"], is_final=False)
     os.chdir(settings["working_folder"])

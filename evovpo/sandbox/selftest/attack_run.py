@@ -85,7 +85,7 @@ def _is_untouched(home: str) -> bool:
 def run_attacks(
     runner: Sandbox | ForkServer, target: AttackTarget, table: Sequence[Attack] | None = None
 ) -> Iterator[AttackOutcome]:
-    """Run the attacks and yield the outcomes. The last one says whether the home folder is unchanged."""
+    """Run the attacks and yield the outcomes. The last outcome says whether the home folder is unchanged."""
     plant_secrets(runner)
     for attack in attacks(target) if table is None else table:
         yield run_attack(runner, attack)

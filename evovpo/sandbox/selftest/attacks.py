@@ -1,7 +1,7 @@
 """Programs that try to escape the sandbox. They do no harm even if they succeed.
 
-Each program defines `f(x)`, which returns the list of its successful actions. The sandbox holds if the run
-ends with an expected status. If this status is `ok`, the list must also be empty.
+Each program defines `f(x)`, which returns the list of its successful actions. The sandbox withstands a
+program if the run ends with an expected status. If this status is `ok`, the list must also be empty.
 """
 
 import re
@@ -118,7 +118,7 @@ def f(x):
 
 @dataclass(frozen=True, slots=True)
 class AttackTarget:
-    """Targets of the attacks: a home folder, the supervisor, an open local port and a hidden file."""
+    """Targets of the attacks: a home folder, this process, an open local port and a hidden file."""
 
     home: str
     pid: int

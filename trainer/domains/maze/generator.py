@@ -16,7 +16,7 @@ Left open in the paper, and chosen here:
 - "Path via gold" passes through the zone's corner cell, and through lava if that is shorter.
 - "Visiting both zones" means taking any gold and any diamond, in either order.
 - Items lie on different free cells of their zone, corner included. Lava lies on plain floor, not on B.
-- A maze with a budget above `MAX_BUDGET` is rejected, because no token exists for the budget.
+- A maze with a budget above `MAX_BUDGET` is rejected, because the model has no token for it.
 """
 
 from dataclasses import dataclass
@@ -56,7 +56,7 @@ _CORNERS = (0, SIZE - 1, CELLS - 1, CELLS - SIZE)
 
 @dataclass(frozen=True, slots=True)
 class Maze:
-    """A maze: one character for each cell, row by row, and the step budget. Cell index = 9 * row + column."""
+    """A maze: a character for each cell, and the step budget. The index of a cell is 9 * row + column."""
 
     grid: str
     budget: int

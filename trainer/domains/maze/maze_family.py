@@ -1,8 +1,8 @@
 """Mazes as a task family: prompts, and rewards in four components.
 
 The VPO paper defines the components: completion, gold fraction, diamond fraction, and 1 - lava fraction. All
-are zero unless the route reaches the exit within the budget. Three rules are chosen here: a move into a wall
-or out of the grid costs one step, moves after the exit are ignored, and a lava cell counts once.
+are zero unless the route reaches the exit within the budget. Three rules are not in the paper: a move into a
+wall or out of the grid costs one step, moves after the exit are ignored, and a lava cell counts once.
 
 A prompt has the number of routes, the budget, one token for each cell that is not plain floor, row by row,
 and `⟦go⟧`. The token of a cell has its content and position: `⟦#07⟧` is a wall in row 0, column 7. A
@@ -41,7 +41,7 @@ def _place(cell: int) -> str:
 
 
 def vocabulary() -> list[str]:
-    """Return all tokens in the order of their ids: special tokens, budgets, moves, contents of cells."""
+    """Return all tokens in the order of their ids: special tokens, budgets, moves, cell contents."""
     return [
         *(PAD, BEGIN, END, SEPARATOR, UNKNOWN, _GO),
         *(f"⟦m{answers}⟧" for answers in range(1, MAX_ANSWERS + 1)),
@@ -64,9 +64,9 @@ _MOVE_BETWEEN = {
 def prompt_ids(maze: Maze, answers: int, parent: str | None = None) -> tuple[int, ...]:
     """Return the token ids (about 27) of a prompt for `answers` routes.
 
-    `parent` is an earlier route, as letters of moves. The prompt shows the cells of this route and, if the
-    route earned a reward, the exit and the items on it. Raises `ConfigError` if `answers` is above
-    `MAX_ANSWERS`.
+    `parent` is an earlier route, as letters of moves. The prompt shows the cells of this route. If the route
+    earned a reward, the prompt also shows the exit and the items on the route. Raises `ConfigError` if
+    `answers` is above `MAX_ANSWERS`.
     """
     if not 1 <= answers <= MAX_ANSWERS:
         raise ConfigError(f"the maze model writes 1 to {MAX_ANSWERS} routes; got {answers}; ask for fewer")

@@ -1,7 +1,4 @@
-"""Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process.
-
-Routes are never joined, because two routes cannot be combined. Every search uses its whole budget.
-"""
+"""Searches mazes with `evovpo.search` and a maze model, many mazes at once, in this process."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +32,7 @@ from trainer.domains.task_search import Searched, TaskSearch, as_rollout, run_se
 
 
 class _Format:
-    """A prompt format without text, with at most one parent. `MazeFamily` writes the real prompts."""
+    """A placeholder, because `MazeFamily` writes the prompts. A prompt shows at most one parent."""
 
     reply_tokens, max_rows, rollouts, others = 0, 0, 12, 0
     ways: ClassVar[Mapping[str, float]] = {}

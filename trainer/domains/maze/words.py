@@ -1,6 +1,6 @@
 """The mazes of the VPO paper in words, for any model: the grid as characters, and routes as moves.
 
-Prompts and answers are those of VPO's release (arXiv 2605.22817). The model thinks briefly and writes each
+Prompts and answers are as in VPO's release (arXiv 2605.22817). The model thinks briefly and writes each
 route in its own tag, as UP, DOWN, LEFT and RIGHT. The domain `maze` has the same mazes and rewards.
 """
 

@@ -1,6 +1,6 @@
 """Realistic columns of text: the inputs of pretraining tasks. No task of a benchmark is used.
 
-A column is represented by a function. Each call returns the text of one more cell. The cells of a column
+A column is represented by a function. Each call returns the text of another cell. The cells of a column
 share separators, digit counts, constant words and optional parts.
 """
 

@@ -1,7 +1,7 @@
 """Searches many string tasks at once with `evovpo.search` and a model.
 
-A search ends when a program is right on all training rows, or when the budget is spent. A correct program is
-then shortened. The task is solved if the shortened program is also right on the held-out rows.
+A search ends when the budget is spent or a program is right on all training rows. Such a program is then
+shortened. The task is solved if the shortened program is also right on the held-out rows.
 """
 
 from collections.abc import Sequence

@@ -58,7 +58,7 @@ def tagged(text: str, tag: str, foreign: str = _DELIMITERS) -> str:
 
 
 def response(text: str, number: int, answers: int) -> str:
-    """Return the text of answer `number`, counted from 1. Raises `AnswerError` if it is unreadable."""
+    """Return the text of answer `number`, counted from 1. Raises `AnswerError` if this is unreadable."""
     return text if answers == 1 else tagged(text, f"response_{number}", _WRAPPERS)
 
 
@@ -106,7 +106,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text normalised as in SQuAD: lower case, no punctuation, no articles (if `articles`)."""
+    """Return a text normalised as in SQuAD: lower case, no punctuation; no articles if `articles` is true."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

@@ -31,7 +31,6 @@ class _EntityQuestion(BaseModel):
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a EUREQA file."""
     prompts = []
     for row in read_rows(data, _EntityQuestion):
         masks = zip(_LETTERS, row.entity_masks, strict=False)
@@ -55,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """Return whether two names are equal after normalisation or, if it leaves nothing, ignoring case."""
+    """Return whether two names are equal after normalisation or, if this leaves no text, ignoring case."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()

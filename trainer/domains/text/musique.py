@@ -52,7 +52,6 @@ class _MusiqueQuestion(BaseModel):
 
 
 def open_file(data: Path, answers: int) -> Domain:
-    """Return the domain of a MuSiQue file."""
     prompts = []
     for row in read_rows(data, _MusiqueQuestion):
         paragraphs = "\n".join(f"[{one.idx}] {one.title}: {one.paragraph_text}" for one in row.paragraphs)

@@ -42,7 +42,7 @@ def files_of(data: str | Path | None) -> list[Path]:
 
 
 def check_digest(data: str | Path | None, sha256: str) -> None:
-    """Raise `ProblemError` unless the concatenated files have this SHA-256. An empty `sha256` passes."""
+    """Raise `ProblemError` unless the concatenated files have this SHA-256; an empty one is not checked."""
     if not sha256:
         return
     digest = hashlib.sha256()

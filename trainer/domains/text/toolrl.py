@@ -7,8 +7,8 @@ call, by name first and then by shared keys. *arg-key* is the mean F1 of the key
 the mean agreement of the values of the gold keys. An unpaired call counts as 0.
 
 There are three differences from that release. An answer is unreadable if it has neither `<tool_call>` nor
-`<response>`, or if a call is not a JSON object with name and parameters. True and false agree only with
-themselves. A `<think>` part does not count if the chat template wrote it before the answer.
+`<response>`, or if a call is not a JSON object with name and parameters. A boolean value agrees only with the
+same boolean, not with 1 or 0. A `<think>` part that the chat template wrote before the answer does not count.
 
 The columns read from `rlla_4k` (Parquet or JSON) are `prompt` (chat messages) and
 `reward_model.ground_truth`.
@@ -36,8 +36,6 @@ _FORM = "as the system message says: <think>, then <tool_call> or <response>"
 
 
 class ToolCall(NamedTuple):
-    """A call of a tool."""
-
     name: str
     parameters: Mapping[str, Any]
 
@@ -73,7 +71,7 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def read_reply(text: str) -> tuple[bool, list[ToolCall]]:
-    """Return whether a reply has a `<think>` part, and its calls. Raises `AnswerError` if unreadable."""
+    """Return whether a reply has `<think>`, and its calls. Raises `AnswerError` for an unreadable reply."""
     parts = {tag: tagged(text, tag) for tag in ("think", "tool_call", "response") if f"<{tag}>" in text}
     if not parts.keys() & {"tool_call", "response"}:
         raise AnswerError("it has neither <tool_call> nor <response>")

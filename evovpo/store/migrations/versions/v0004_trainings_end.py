@@ -1,4 +1,4 @@
-"""Adds a column with the training of each policy event; updates the paths of the packaged models."""
+"""Adds a training id to each policy event, and updates the paths of the packaged models."""
 
 from pathlib import Path
 

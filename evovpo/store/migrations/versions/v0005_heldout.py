@@ -1,4 +1,4 @@
-"""Adds columns for the result on held-out rows. They stay empty for runs that ended earlier."""
+"""Adds columns for the result on held-out rows. The columns stay empty for earlier runs."""
 
 import sqlalchemy as sa
 from alembic import op

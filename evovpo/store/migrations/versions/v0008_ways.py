@@ -1,4 +1,4 @@
-"""Adds a column for the way (kind) of each prompt. It is empty in older rows."""
+"""Adds a column for the way (kind) of each prompt. The column is empty in older rows."""
 
 import sqlalchemy as sa
 from alembic import op
