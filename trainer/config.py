@@ -26,7 +26,7 @@ class ObjectiveConfig(Section):
     alpha: AboveZero = 1.0
     """Dirichlet concentration of the weightings; set it below 1 for many components."""
     k: Positive | None = None
-    """k of the -at-k objectives. None: half of a group; this is at most 8, except with max-at-k."""
+    """k of the -at-k objectives. None: half of the group, but at most 8 (max-at-k: without this limit)."""
     scalar: Annotated[tuple[NotNegative, ...], "a list of numbers, 0 or more"] = ()
     """Component weights of the scalar reward in grpo, max-at-k and multi-rlvr; empty for the mean."""
 

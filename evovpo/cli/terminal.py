@@ -58,7 +58,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_answer(answer: RenderableType) -> None:
-    """Print tables and programs. Only a terminal wraps lines, except lines of programs."""
+    """Print tables and programs. Long lines are wrapped on a terminal only; programs are never wrapped."""
     out = console()
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 

@@ -104,7 +104,7 @@ def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, s
         found += [path for path in paths if path.is_symlink() or path.is_file()]
         size += sum(path.stat().st_size for path in paths if path.is_file())
         if len(found) > COPIED_FILES or size > COPIED_BYTES:
-            above = (entry for entry in os.scandir(folder) if not entry.name.startswith("."))
-            return [(entry.name, entry.path, True) for entry in above if entry.path not in left_out], True
+            above = [path for path in folder.iterdir() if os.path.realpath(path) not in left_out]
+            return [(path.name, str(path), True) for path in above if not path.name.startswith(".")], True
     copied = [(str(path.relative_to(folder)), os.path.realpath(path), path.is_symlink()) for path in found]
     return copied, False

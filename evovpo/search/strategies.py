@@ -104,7 +104,7 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Learn how well the way (kind) of the prompt works from the improvement by the reply."""
+        """Update the share of the prompt's kind by the improvement that the reply brought."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:

@@ -77,3 +77,18 @@ def test_tasks_of_the_trainer_are_hidden_as_problems_are(monkeypatch: pytest.Mon
         assert not any(folder == Path(path) or Path(path) in folder.parents for path in readable)
         assert not any(Path(path).is_relative_to(folder) for path in readable)
     assert str(ROOT / "docs") in readable
+
+
+def test_no_hidden_file_is_copied_or_linked_under_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("evaluator.py", "runs.db"):
+        (folder / name).write_text(name)
+    (folder / "alias").symlink_to(folder / "runs.db")
+    (tmp_path / "link").symlink_to(folder)
+    for most in (paths.COPIED_FILES, 0):  # copied file by file, or linked because it is large
+        monkeypatch.setattr(paths, "COPIED_FILES", most)
+        entries, _ = paths.project_copy(tmp_path / "link", [str(tmp_path / "link" / "runs.db")])
+        assert [name for name, _, _ in entries] == ["evaluator.py"]

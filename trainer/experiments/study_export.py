@@ -1,7 +1,7 @@
 """The export of a study: a row (one line of JSON) for every finished training and search.
 
-An answered test task counts as a search with the strategy `test tasks`. A training or search that has a row
-is not repeated. `study.json` has the settings of all rows. A study with other settings is refused.
+An answered test task counts as a search with the strategy `test tasks`. A continued study runs no training or
+search that has a row. `study.json` has the settings of all rows. A study with other settings is refused.
 """
 
 import bz2

@@ -145,8 +145,8 @@ def compare_with_earlier(
 ) -> dict[str, float]:
     """Compare the trained model with earlier versions, write the result to a file, and return its metrics.
 
-    If `problems` is None, generated problems are used, unless `uncompared` returns a reason. If there are no
-    problems, nothing is compared and no metrics are returned.
+    If `problems` is None, generated problems are used. Nothing is compared, and there are no metrics, if
+    `problems` is empty or the versions cannot be compared (`uncompared`).
     """
     runs = [store.run(run_id) for run_id in plan.training.runs]
     if problems is None:

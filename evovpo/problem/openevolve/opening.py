@@ -40,9 +40,9 @@ def open_project(
     `frozen` and `known` are as in `load_openevolve`, but are called with the configuration as first argument.
     Raises the errors of `load_openevolve`, and `ConfigError` for invalid settings.
 
-    The user grants permissions with the argument `allow` or in settings. The entries of the list `allow` in
-    `metrics.toml` need permission. If `is_run`, servers and keys in the project's own YAML need permission,
-    too. Raises `NotAllowedError` if a permission is missing.
+    A project asks for permissions in its `metrics.toml`; if `is_run`, the servers and keys in its own YAML
+    need permission, too. The user grants them with `allow` or in settings. Raises `NotAllowedError` if a
+    permission is missing.
     """
     file = own_settings(path) if yaml is None else yaml
     settings = NO_SETTINGS if file is None or str(file) == "none" else read_settings(file)

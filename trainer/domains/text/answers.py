@@ -106,7 +106,7 @@ def text_domain(
 
 
 def normalised(text: object, articles: bool = True) -> str:
-    """Return a text normalised as in SQuAD: lower case, no punctuation; no articles if `articles` is true."""
+    """Return a text normalised as in SQuAD, without case, punctuation and (if `articles`) articles."""
     plain = str(text).lower().translate(_PUNCTUATION)
     return " ".join((re.sub(r"\b(a|an|the)\b", " ", plain) if articles else plain).split())
 

@@ -54,6 +54,6 @@ def _read(text: str, row: Row) -> JudgedAnswer:
 
 
 def is_same(name: str, entity: str) -> bool:
-    """Return whether two names are equal after normalisation or, if this leaves no text, ignoring case."""
+    """Return whether two names are equal after normalisation, or without it if nothing is left."""
     plain, wanted = (normalised(text.replace("_", " ")) for text in (name, entity))
     return plain == wanted if wanted else name.strip().lower() == entity.strip().lower()
