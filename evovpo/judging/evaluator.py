@@ -95,6 +95,7 @@ class Evaluator:
         self._sandbox = sandbox
         self._scorer = scorer
         self._scorer_lock = threading.Lock()
+        self._has_raised = False
         if problem.is_by_example:
             self._cases = tuple(example.inputs for example in problem.train)
             self._labels = [f"{objective.name}: " for objective in problem.objectives]
@@ -163,7 +164,9 @@ class Evaluator:
         except ScorerError as error:
             if program in self._problem.seeds:
                 raise
-            _log.warning("%s; the program gets zeros", error)
+            if not self._has_raised:
+                _log.warning("%s; such programs get zeros (this is said only once)", error)
+            self._has_raised = True
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:

@@ -13,6 +13,7 @@ from evovpo.errors import EvovpoError
 from evovpo.judging.evaluator import Judge
 from evovpo.problem.openevolve.evaluator import MESSAGE_CHARACTERS
 from evovpo.problem.openevolve.metrics import read_rewards
+from evovpo.prompts.replies import without_reasoning
 from evovpo.proposers import Proposer
 from evovpo.types import Evaluation, Message, Problem, Program, Prompt, Sampling, Status
 
@@ -77,7 +78,7 @@ class ModelJudge:
             proposer = self.ask(model)
             try:
                 (reply,) = await proposer.propose(replace(self.ticket, messages=question), [0], sampling)
-                text = reply.text
+                text = without_reasoning(reply.text)
                 found.append((model, json.loads(text[text.index("{") : text.rindex("}") + 1])))
             except (EvovpoError, ValueError, RecursionError) as error:
                 _log.warning("%s gives no scores and is left out of a judgement: %s", model.name, error)

@@ -1,8 +1,8 @@
 """EVOLVE-BLOCK markers: only lines between markers may change; without markers, all lines may change.
 
 A marker is a line that begins, after a comment sign of any language, with `EVOLVE-BLOCK-START` or
-`EVOLVE-BLOCK-END` (the convention of OpenEvolve). Ends outside of a block and starts inside a block are
-ignored. A block without an end extends to the end of the file.
+`EVOLVE-BLOCK-END` (the convention of OpenEvolve). An end marker outside of a block is ignored, and so is a
+start marker inside a block. A block without an end marker extends to the end of the file.
 """
 
 import re

@@ -42,7 +42,7 @@ def check_path(path: str) -> None:
 
 
 def pack(files: Mapping[str, str]) -> str:
-    """Return `files` ({path: text}) as a bundle. Raises `BundleError` for no files or an invalid path."""
+    """Return `files` ({path: text}) as a bundle. Raises `BundleError` for an invalid path or no files."""
     if not files:
         raise BundleError("a bundle of no files: expected at least one; give the program's files")
     _check_paths(files)

@@ -1,4 +1,4 @@
-"""Parses the SEARCH/REPLACE edits in an answer, and applies all edits to a program, or none.
+"""Parses the SEARCH/REPLACE edits in an answer, and applies either all or none of them to a program.
 
 The SEARCH text is matched exactly, then without trailing whitespace, then without common indentation. The
 first comparison that finds a match decides. Several matches are an error.
@@ -23,7 +23,7 @@ _SHOWN = 100
 
 
 class Edit(NamedTuple):
-    """One SEARCH/REPLACE edit. If several lines could be its `=======`, each possible split is kept."""
+    """One SEARCH/REPLACE edit. If several lines could be the divider `=======`, each split is kept."""
 
     number: int
     """Number of the edit, from 1, for error messages."""

@@ -55,7 +55,7 @@ def read_rewrite(
 def read_diff(
     problem: Problem, text: str, base: Program | None, is_cut: bool, has_blocks: bool = True
 ) -> Program:
-    """Return `base` after the edits in an answer. If there are only code blocks, call `read_rewrite`."""
+    """Return `base` after the edits in an answer. `read_rewrite` reads an answer with only code blocks."""
     if base is None:
         raise AnswerError("there is no program that edits could apply to")
     if "<<<" not in text and blocks(text):

@@ -96,6 +96,8 @@ class _InstructFormat:
             except (AnswerError, BundleError) as error:
                 found.append(Answer(text, None, None, str(error)))
         missing = f"the reply has only {len(texts)} of {answers} answers"
+        if not texts:
+            missing = "the reply is empty" + ", all of its text is reasoning" * bool(rollout.text.strip())
         return found + [Answer("", None, None, missing)] * (answers - len(found))
 
     def reply(self, problem: Problem, programs: Sequence[Program], parent: Program | None = None) -> str:

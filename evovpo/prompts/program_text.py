@@ -70,7 +70,7 @@ def harmless(text: str) -> str:
 
 
 def capped(text: str, characters: int) -> str:
-    """Return a text; if it has more than `characters`, a note replaces a part in the middle."""
+    """Return a text. If it is longer than `characters`, a note replaces the middle."""
     if len(text) <= characters:
         return text
     head = characters // 3
@@ -101,7 +101,7 @@ def number(value: float) -> str:
 
 
 def shown_rewards(problem: Problem, evaluation: Evaluation) -> str:
-    """Return the results of an evaluation as text: the failure, if any, rewards or score, and metrics."""
+    """Return the results of an evaluation as text: any failure, the rewards or the score, and the metrics."""
     parts: list[str] = []
     if evaluation.status is not Status.OK:
         parts.append(f"It failed with status {evaluation.status}.")

@@ -12,12 +12,11 @@ _CLOSING = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*")
 _NAMED = re.compile(r"[\s#*`>]*(=== FILE(?: \(no newline at end\))?: .+? ===)[\s*`]*")
 _PROGRAM_START = re.compile(r"^[ \t]*(?:`{3,}|~{3,}|<{5,} ?SEARCH|=== FILE)", re.MULTILINE)
 _IDEA_CHARACTERS = 300
-_REASONING = re.compile(r"\A\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+# Without an opening tag, the chat template has written it; a tag before a quote is part of a program.
+_REASONING = re.compile(r"\A(?:\s*<think>.*?(?:</think>|\Z)|.*</think>(?!['\"]))", re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced code block."""
-
     text: str
     """The lines of the block, with newlines."""
     language: str
@@ -40,7 +39,7 @@ def delimiter(number: int) -> str:
 
 
 def without_reasoning(text: str) -> str:
-    """Return a completion without its leading `<think>` part; empty if that part has no end."""
+    """Return a completion without its reasoning, up to `</think>`; empty if `<think>` has no end."""
     return _REASONING.sub("", text)
 
 
@@ -56,10 +55,10 @@ def idea_of(text: str) -> str:
 def split_answers(text: str, answers: int) -> list[str]:
     """Return at most `answers` answers of a completion, in order.
 
-    If one answer is requested, the whole text is the answer. Otherwise an answer begins at each delimiter.
-    Text before the first delimiter is also an answer if it has a code block and the number of this delimiter
-    is not 1. Without delimiters, every code block is an answer. Without delimiters and code blocks, the whole
-    text is one answer.
+    If one answer is requested, the whole text is the answer. Otherwise, an answer begins at each delimiter.
+    If the number of the first delimiter is not 1, text before it with a code block is also an answer. If
+    there are no delimiters, every code block is an answer. If there are no code blocks either, the whole text
+    is one answer.
     """
     text = without_reasoning(text)
     if not text.strip() or answers == 0:

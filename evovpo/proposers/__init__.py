@@ -25,8 +25,8 @@ class Proposer(Protocol):
         log-probabilities under `sampling`. Calls may run concurrently. If the backend allows it, reply i
         depends only on the policy, the prompt's text and seed, i, and `sampling`.
 
-        Raises `SearchError` if an index is out of range or the prompt is not for a model. Raises
-        `ConfigError` if the backend does not support the sampling settings.
+        Raises `SearchError` if an index is out of range, or if `prompt.has_model` is false: such a prompt
+        already contains its programs. Raises `ConfigError` if the backend does not support `sampling`.
         """
 
     async def aclose(self) -> None:
@@ -73,7 +73,7 @@ def text_rollout(prompt: Prompt, index: int, text: str, sampling: Sampling) -> R
 
 
 def check_ticket(prompt: Prompt, indices: Sequence[int]) -> None:
-    """Raise `SearchError` if `prompt` is not for a model, or if `indices` repeat or are out of range."""
+    """Raise `SearchError` if `prompt.has_model` is false, or if `indices` repeat or are out of range."""
     known = range(prompt.rollouts)
     if not prompt.has_model or not set(indices) <= set(known) or len(set(indices)) < len(indices):
         raise SearchError(

@@ -57,6 +57,8 @@ class Shape:
     limit_name: str = "max_tokens"
     """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
+    context: tuple[int, float] = (0, 0.0)
+    """Tokens of the model's context, and tokens per character of prompts; zeros if unknown."""
 
     @property
     def is_plain(self) -> bool:
@@ -97,12 +99,17 @@ class UnusableReplyError(ServerError):
 
 def request_body(form: Form, model: ModelConfig, shape: Shape) -> dict[str, Any]:
     """Return the fields of a request, except the model name."""
+    most = min(form.sampling.max_tokens, shape.most_tokens)
+    context, density = shape.context
+    room = context - int(1.1 * density * sum(len(one.content) for one in form.messages))
+    if room > context // 8:  # the refusal of a longer prompt gives the exact room
+        most = min(most, room)
     body: dict[str, Any] = {
         **PLAIN_SOFTMAX,
         "return_token_ids": True,
         "seed": form.seed,
         "temperature": form.sampling.temperature,
-        shape.limit_name: min(form.sampling.max_tokens, shape.most_tokens),
+        shape.limit_name: most,
     }
     if form.endpoint == CHAT:
         body["messages"] = [{"role": one.role, "content": one.content} for one in form.messages]
@@ -205,7 +212,9 @@ def _choices(data: object) -> list[Mapping[str, Any]]:
 def _read_choice(choice: Mapping[str, Any], answer: Mapping[str, Any], endpoint: str) -> ServerReply:
     ids = choice.get("token_ids")
     if endpoint == CHAT:
-        text = choice["message"].get("content")
+        message = choice["message"]
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+        text = message.get("content") or f"<think>{reasoning}</think>" * bool(reasoning)
         prompt_ids = answer.get("prompt_token_ids")
         places = (choice.get("logprobs") or {}).get("content")
         logprobs = None if places is None else [place["logprob"] for place in places]

@@ -15,23 +15,27 @@ _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
 _SECRET_LENGTH = 8
+_ENDPOINT = re.compile(r"(?<=/v1)/.*|(?:/chat)?/completions$")
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 
-def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> None:
+def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> bool:
     """Check that a server answers and accepts the key; warn if the server does not list the model.
 
-    Raises `ServerError` if the server cannot be reached, and `ConfigError` for a wrong key or address.
+    Return false if the server lists its models without this one. Raises `ServerError` if the server cannot be
+    reached, and `ConfigError` for a wrong key or address.
     """
     base_url = base_url.rstrip("/")
     try:
         status, text = fetch(base_url + "/models", None, key_variable, timeout_seconds)
         if status in (404, 405):
-            other, _ = fetch(base_url + "/v1/models", None, key_variable, timeout_seconds)
-            if other < 400:
-                raise ConfigError(
-                    f"{base_url} has its interface below /v1; set proposer.base_url={base_url}/v1"
-                )
+            stem = _ENDPOINT.sub("", base_url)
+            for other in [one for one in (stem, f"{stem}/v1") if one != base_url]:
+                if fetch(other + "/models", None, key_variable, timeout_seconds)[0] < 400:
+                    extra = f": leave out {base_url.removeprefix(stem)}" * (stem != base_url)
+                    raise ConfigError(
+                        f"{base_url} has no /models, {other} has{extra}; set proposer.base_url={other}"
+                    )
     except OSError as error:
         raise ServerError(
             f"{base_url} cannot be reached ({error}); is the server running, and is proposer.base_url right?"
@@ -39,7 +43,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
     if status in (401, 403):
         raise ConfigError(refused_key(base_url, key_variable, reason(text)))
     if status >= 400:
-        return
+        return True
     listed = (json_object(text) or {}).get("data")
     if not isinstance(listed, list):
         raise ConfigError(
@@ -48,12 +52,14 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
         )
     names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
     # Some servers list a longer name than the one they accept: models/NAME, NAME:latest.
-    if not any(name in one for one in names):
+    is_listed = any(name in one for one in names)
+    if not is_listed:
         _log.warning(
             "%s does not list the model %r and is asked for it all the same; %s; if that fails, name one of "
             "them: --model, models.name, or llm.models of a config.yaml",
             *(base_url, name, nearest_hint(name, names)),
         )
+    return is_listed
 
 
 def refused_key(address: str, variable: str, detail: str) -> str:
@@ -121,8 +127,17 @@ def json_object(text: str) -> dict[str, Any] | None:
 
 
 def reason(text: str) -> str:
-    text = text.strip()
+    """Return the message in the body of a refusal, otherwise the start of the body, as one line."""
     try:
-        return str(json.loads(text)["error"]["message"])[:500]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return text[:500] or "no reason given"
+        said = json.loads(text, object_hook=_said)
+        said = "; ".join(map(str, said)) if isinstance(said, list) else str(said)
+    except (ValueError, TypeError, RecursionError):
+        said = text
+    return " ".join(said.split())[:500] or "no reason given"
+
+
+def _said(part: dict[str, Any]) -> Any:
+    if "loc" in part and "msg" in part:  # FastAPI's: `loc` leads to a field of the request
+        field = ".".join(str(name) for name in part["loc"] if name != "body")
+        return f"{field!r}: {part['msg']}"
+    return part.get("message") or part.get("detail") or part.get("error") or part

@@ -128,9 +128,9 @@ class Refusals:
         self._has_answered, self._in_a_row = True, 0
 
     def accept(self, refused: RefusedError) -> None:
-        """Count a refused prompt.
+        """Count a refused prompt. Raises `ServerError` if too many prompts in a row are refused.
 
-        Raises `ServerError` after too many refusals in a row, or `refused.error` before any answer.
+        If the server has never answered a prompt, `refused.error` is raised instead, after fewer refusals.
         """
         self._in_a_row += 1
         if not self._has_answered and self._in_a_row >= _REFUSED_AT_FIRST:

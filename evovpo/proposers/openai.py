@@ -97,7 +97,8 @@ class OpenAIProposer:
         """Call `check_model` for each server; nothing is sampled. Raises the errors of `check_model`."""
         for client in self._clients.values():
             model, seconds = client.model, self._settings.timeout_seconds
-            await asyncio.to_thread(check_model, client.base_url, model.name, model.key_variable, seconds)
+            named = (client.base_url, model.name, model.key_variable, seconds)
+            client.is_unlisted = not await asyncio.to_thread(check_model, *named)
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.

@@ -93,7 +93,7 @@ def _digest(folder: str) -> str:
 
 
 def read_warm_up(folder: Path) -> WarmUp | None:
-    """Return the `WarmUp` in a policy folder, or None. Raises `PolicyError` if the file is damaged."""
+    """Return a policy folder's `WarmUp`, or None if there is none. Raises `PolicyError` if it is damaged."""
     file = folder / POLICY_FILE
     if not file.is_file():
         return None

@@ -30,7 +30,7 @@ class VLLMServer:
     public port. Full weights cannot be replaced: vLLM 0.31 on a CPU accepts new weights, answers 200 and
     computes wrongly. In a mixed batch, vLLM applies an adapter also to requests without an adapter (vLLM PR
     48421); `load_and_compare` detects this. `--max-num-batched-tokens` should be at least `--max-num-seqs`
-    times `--max-model-len`: vLLM crashes on requests with a seed whose prompt it processes in chunks.
+    times `--max-model-len`: vLLM crashes if it processes the prompt of a request with a seed in chunks.
 
     `base_url` ends in `/v1`; `model` is the name of the server's own weights. `tolerance` is the maximum
     difference, in nats, of a log-probability from the trainer's value: 1e-4 for float32, more for bfloat16.
@@ -127,7 +127,7 @@ class VLLMServer:
 def load_and_compare(server: VLLMServer, version: PolicyVersion, warm_up: WarmUp) -> float:
     """Load `version` if it is an adapter. Return its maximum log-probability difference to `warm_up` in nats.
 
-    Raises `ServerError` if a request fails or the difference is too large. The adapter is then unloaded.
+    If a request fails or the difference is too large, unloads the adapter and raises `ServerError`.
     """
     is_loaded = is_adapter(version)
     if is_loaded:

@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 
 from evovpo.config import ModelConfig, ProposerConfig
 from evovpo.errors import ConfigError, EvovpoError, PolicyError, ServerError
-from evovpo.proposers import endpoints
+from evovpo.proposers import endpoints, fetch
 from evovpo.proposers.endpoints import CHAT, PLAIN_SOFTMAX, Form, ServerReply, Shape
-from evovpo.proposers.fetch import refused_key, without_key
 from evovpo.proposers.limits import Gate, PendingPrompt, RefusedError
 from evovpo.proposers.policy_server import VLLMServer
 from evovpo.types import Call, CallOutcome, Sampling
@@ -79,8 +78,9 @@ class Client:
         self.base_url = self.model.base_url or self.settings.base_url or ""
         timeout, variable = self.settings.timeout_seconds, self.model.key_variable
         self.server = VLLMServer(self.base_url, self.model.name, self.settings.tolerance, timeout, variable)
-        self.trouble = ""
-        """Description of a failure while the request is retried, else an empty string."""
+        self.is_unlisted = False
+        self._failing: dict[object, tuple[float, str]] = {}
+        """For each request that is sent again: when, and the failure."""
         self._shape = Shape()
         self._key = os.environ.get(variable, "")
         self._temperatures = {1.0}
@@ -91,11 +91,18 @@ class Client:
             for _ in range(count)
         )
 
+    @property
+    def trouble(self) -> str:
+        """Description of the failure that is retried next, or an empty string."""
+        at, failure = min(self._failing.values(), default=(0.0, ""))
+        left = at - time.monotonic()
+        return failure and f"{failure}; next try " + (f"in {left:.0f} s" if left > 0 else "under way")
+
     async def aclose(self) -> None:
         await asyncio.gather(*(client.close() for client in self._clients))
 
     async def ask(self, form: Form, ticket: PendingPrompt) -> tuple[list[ServerReply], float] | None:
-        """Return the replies to a request, and the mean seconds per reply since the first attempt.
+        """Return the replies, and the seconds since the first attempt divided by the number of replies.
 
         Returns None if several replies are requested but the server gives only one per request. Replies
         have no log-probabilities if top-p, penalties or similar settings may have changed the sampling.
@@ -141,7 +148,8 @@ class Client:
             )
 
     async def _ask(self, form: Form, ticket: PendingPrompt) -> _SentRequest | None:
-        async with self.gate.slot(ticket):
+        async with self.gate.slot(ticket), contextlib.AsyncExitStack() as request:
+            request.callback(self._failing.pop, request, None)
             started, count, failed, failing_since, is_loaded = None, 0, 0, 0.0, False
             while form.n == 1 or self._shape.has_n:
                 shape, count = self._shape, count + 1
@@ -153,7 +161,6 @@ class Client:
                 if sent.replies:
                     self.record(replace(sent.call, outcome=CallOutcome.OK))
                     self._check_answer(sent)
-                    self.trouble = ""
                     return sent._replace(seconds=time.perf_counter() - started)
                 wait = None
                 try:
@@ -163,22 +170,10 @@ class Client:
                         is_loaded = True
                         await ticket.load()
                     elif sent.is_broke or sent.status is None or sent.status in _RETRY or sent.status >= 500:
-                        failed, now = failed + 1, time.monotonic()
-                        failing_since = failing_since or now
-                        times = f"{failed} times" if failed > 1 else "once"
-                        is_passing = not sent.is_broke and sent.call.reason.startswith(_PASSING)
-                        is_patient = is_passing and now - failing_since < self.settings.patience_seconds
-                        if (failed >= self.settings.attempts and not is_patient) or sent.is_broke:
-                            raise ServerError(
-                                f"{self.server.address} failed {times}, at last: {sent.call.reason}: "
-                                f"{sent.detail}; {'raise the limit' if sent.is_broke else 'see its log'}, "
-                                "then resume the run"
-                            )
-                        wait = self._wait(f"{ticket.prompt.seed} {form.seed} {failed}", failed, sent)
-                        self.trouble = (
-                            f"{self.server.address} failed {times} ({sent.call.reason}: "
-                            f"{sent.detail[:80]}); next try in {wait:.0f} s"
-                        )
+                        failed, failing_since = failed + 1, failing_since or time.monotonic()
+                        draw_of = f"{ticket.prompt.seed} {form.seed} {failed}"
+                        wait, failure = self._wait(draw_of, failed, failing_since, sent)
+                        self._failing[request] = time.monotonic() + wait, failure
                     else:
                         form = self._corrected(ticket.name, form, body, shape, sent, is_loaded)
                 except EvovpoError:
@@ -194,7 +189,7 @@ class Client:
     ) -> _SentRequest:
         started = time.perf_counter()
         self._clients.rotate()
-        data, refusal = None, None
+        data, refusal, text = None, None, ""
         replies: tuple[ServerReply, ...] = ()
 
         def call(reason: str, outcome: CallOutcome = CallOutcome.RETRIED) -> Call:
@@ -216,17 +211,18 @@ class Client:
         except (TimeoutError, openai.APITimeoutError):
             reason, detail = "timeout", f"timed out after {self.settings.timeout_seconds:g} seconds"
         except openai.APIStatusError as error:
-            found = error.body.get("message") if isinstance(error.body, dict) else None
             reason, refusal = f"http {error.status_code}", error
-            detail = found if isinstance(found, str) and found else error.message
+            detail = fetch.reason(fetch.without_key(error.response.text, self._key))
         except openai.APIConnectionError as error:
             reason, detail = "connection", f"{error.message} ({error.__cause__ or error})"
         except endpoints.UnusableReplyError as error:
             reason, detail = error.reason, str(error)
-        except (ValueError, RecursionError) as error:
-            reason, detail = "truncated json", f"it answered with what is no JSON ({error})"
-        detail = without_key(detail, self._key)
-        return _SentRequest(call(reason), data, replies, detail[:500] if refusal else detail, refusal)
+        except (ValueError, RecursionError):
+            reason = "truncated json" if text.lstrip().startswith("{") else "no json"
+            start = " ".join(fetch.without_key(text, self._key).split())[:200]
+            detail = f"its answer is no complete JSON: {start!r}"
+        detail = fetch.without_key(detail, self._key)
+        return _SentRequest(call(reason), data, replies, detail, refusal)
 
     def _corrected(
         self, name: str, form: Form, body: dict[str, Any], shape: Shape, sent: _SentRequest, is_loaded: bool
@@ -234,16 +230,17 @@ class Client:
         address, refusal = self.server.address, sent.refusal
         assert refusal is not None
         if sent.status in (401, 403):
-            raise ConfigError(refused_key(address, self.model.key_variable, sent.detail))
+            raise ConfigError(fetch.refused_key(address, self.model.key_variable, sent.detail))
         if sent.status == 404 and is_loaded:
             raise ServerError(f"{address} loaded {name!r} and does not serve it ({sent.detail})")
         if sent.status == 404:
-            other = ", or takes chats only (then --set proposer.endpoint=chat)" * (form.endpoint != CHAT)
+            listed = ": it lists no such model in /v1/models" * self.is_unlisted
+            other = "; if it takes chats only: --set proposer.endpoint=chat" * (form.endpoint != CHAT)
             raise ServerError(
-                f"{address} does not serve {name!r} ({sent.detail}): it lists no such model in "
-                f"/v1/models (then name another: --model, models.name, resume --set proposer.model=X){other}"
+                f"{address} does not serve {name!r} ({sent.detail}){listed}; check proposer.base_url, or "
+                f"name another: --model, models.name, resume --set proposer.model=X{other}"
             )
-        refused = ServerError(f"{address} refused a request: {sent.detail}")
+        refused = ServerError(f"{address} refused a request ({sent.call.reason}): {sent.detail}")
         if sent.status not in (400, 413, 422):
             raise refused
         if endpoints.is_too_long(sent.detail, refusal.code):
@@ -251,7 +248,7 @@ class Client:
         if self._shape != shape:  # another request has corrected it meanwhile
             return form
         found = endpoints.correct(shape, body, sent.detail, refusal.param)
-        if found is None:
+        if found in (None, shape):  # the same shape: `models.extra` sets what is refused
             raise RefusedError(f"{sent.call.reason}: {sent.detail[:200]}", refused)
         if not found.has_n:
             self._give_up_n(found, "refuses n")
@@ -268,6 +265,9 @@ class Client:
         if lengths := endpoints.read_lengths(detail):
             prompt_tokens, context = lengths
             if 0 < context - prompt_tokens < form.sampling.max_tokens:
+                density = prompt_tokens / max(1, sum(len(one.content) for one in form.messages))
+                self._shape = replace(self._shape, context=(context, max(self._shape.context[1], density)))
+                self._say_once(f"takes {context} tokens, prompt included: replies get what is left of them")
                 return replace(form, sampling=replace(form.sampling, max_tokens=context - prompt_tokens))
             if prompt_tokens >= context:
                 told = f"the prompt has {prompt_tokens} tokens; the model reads from 1 to {context - 1}"
@@ -299,11 +299,23 @@ class Client:
             self.said.add(told)
             _log.warning("%s", told)
 
-    def _wait(self, draw_of: str, failed: int, sent: _SentRequest) -> float:
+    def _wait(self, draw_of: str, failed: int, since: float, sent: _SentRequest) -> tuple[float, str]:
+        """Return how long to wait, and what failed. Raises `ServerError` after the last attempt."""
+        patience = self.settings.patience_seconds
+        left = since + patience - time.monotonic()
+        told = f"{self.server.address} failed " + (f"{failed} times" if failed > 1 else "once")
+        is_patient = left > 0 and sent.call.reason.startswith(_PASSING)
+        if sent.is_broke or (failed >= self.settings.attempts and not is_patient):
+            raise ServerError(
+                f"{told}, at last: {sent.call.reason}: {sent.detail}; "
+                f"{'raise the limit' if sent.is_broke else 'see its log'}, then resume the run"
+            )
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw
         asked = 0.0 if sent.refusal is None else _retry_after_seconds(sent.refusal)
-        return max(doubled, min(asked, _LONGEST_RETRY_AFTER_SECONDS))
+        most = max(0.0, left) if patience else _LONGEST_WAIT_SECONDS
+        wait = max(doubled, min(asked, most, _LONGEST_RETRY_AFTER_SECONDS))
+        return wait, f"{told} ({sent.call.reason}: {sent.detail[:80]})"
 
 
 def _retry_after_seconds(error: openai.APIStatusError) -> float:

@@ -1,19 +1,17 @@
 """Samples from a small Llama or Qwen2 model on a CPU, with the log-probability of every sampled token.
 
-Hugging Face `generate` is several times slower for models of a few million parameters. Speed depends on the
-number of tensor operations per step and on the bytes that attention reads.
+For models of a few million parameters, this is several times faster than Hugging Face `generate`:
 
-- The keys and values of a prompt are computed once. All rows (replies) of the prompt share them.
-- At load, norm factors and the attention scale are multiplied into the weights, the two coordinates of each
-  rotary pair are made adjacent, and matrix products with the same input are merged.
-- Finished rows are removed from the batch.
+- The keys and values of a prompt are computed once and shared by all of its replies.
+- The norm weights and the attention scale are multiplied into the weight matrices when a model is loaded.
+- Finished replies are removed from the batch.
 
-The tokens of a row depend on the weights and on the row's prompt, seed, index and sampling settings. Other
-rows affect only rounding: the last bits of logits may depend on the batch shape. In a comparison of batches
-of 64 and 24 rows, all 11,000 tokens were the same.
+The tokens of a reply depend on the weights and on the reply's prompt, seed, index and sampling settings.
+Other replies in the batch affect only the rounding of logits. In a comparison of batches of 64 and 24
+replies, all 11,000 tokens were the same.
 
 Top-k, top-p and penalties are not supported, because training needs the log-probabilities of the plain
-softmax. Accelerators, and bfloat16, which rounds the log-probabilities, are not supported either.
+softmax. Accelerators and bfloat16 are not supported either.
 """
 
 from collections.abc import Sequence
@@ -60,7 +58,7 @@ class Completion(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Weights of a layer for `x @ w`. Sizes: h (hidden), I (inner), H query heads of size D, K key heads."""
+    """Weights of a layer with hidden size h, inner size I, H query heads and K key heads of size D."""
 
     qkv: Tensor
     """Shape (h, (H + 2K) D), with norm, attention scale and rotary order folded in."""
@@ -123,9 +121,9 @@ class Weights:
         return halves.transpose(1, 2).reshape(rows.shape)
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return x, of shape (rows, h), with each row divided by hypot(|row|, sqrt(h epsilon)).
+        """Return x / sqrt(sum(x²) + h * epsilon) for each row of x, which has the shape (rows, h).
 
-        This is the RMS norm without its weight and the factor sqrt(h): the next matrix contains both.
+        The RMS norm would also multiply by its weight and by sqrt(h). The next weight matrix contains both.
         """
         lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / lengths.hypot_(self.floor)
@@ -178,10 +176,10 @@ class _Prefix(NamedTuple):
 
 
 class _Batch:
-    """The replies being sampled (rows), with their caches and the buffers for this batch shape.
+    """The B replies being sampled (rows), with their cached keys and values.
 
-    The B rows are sorted by prompt. Attention uses a grid of shape (P, n): P prompts with up to n rows each.
-    A prompt with fewer rows is padded with copies of a row, whose results are ignored.
+    Rows are sorted by prompt. Attention uses a grid of P prompts with n rows each. Copies of a row fill the
+    grid if a prompt has fewer rows; their results are ignored.
     """
 
     def __init__(
@@ -268,7 +266,7 @@ class _Batch:
         return kept
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Append `tokens`, of shape (B,), one per row. Return the next tokens' logits, of shape (B, V)."""
+        """Append a token to each row. `tokens` has shape (B,). Return the next logits, of shape (B, V)."""
         w, t, padded = self.weights, self.length, self.padded
         rotation = w.rotations.index_select(0, self.positions + t)[:, None, None]
         rotation_q = rotation.unsqueeze(3)
@@ -342,8 +340,8 @@ def uniforms(seed: int, index: int, count: int) -> npt.NDArray[np.float32]:
 def draw(scaled: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
     """Sample one token per row. Return token ids and log-probabilities, both of shape (B,).
 
-    `scaled`, of shape (B, V), are logits divided by the temperature. `uniform`, of shape (B,), are random
-    multiples of 2^-24 in [0, 1), which the inverse of the cumulative distribution maps to tokens.
+    `scaled` contains the logits divided by the temperature, of shape (B, V). `uniform` contains a random
+    multiple of 2^-24 in [0, 1) for each row.
     """
     probabilities = torch.softmax(scaled, -1)
     cumulative = probabilities.cumsum(-1)
@@ -369,7 +367,7 @@ def sample(
 
 
 def check_request(request: SampleRequest, context: int) -> None:
-    """Raise `ConfigError` for invalid sampling settings, `PolicyError` for an empty or too long prompt."""
+    """Raise `ConfigError` for invalid settings, and `PolicyError` for an empty or too long prompt."""
     check_sampling(Sampling(request.temperature, request.max_tokens))
     if not 0 < len(request.prompt_ids) < context:
         raise PolicyError(

@@ -188,7 +188,6 @@ class Driver:
 
     def _waits(self, trouble: str) -> str:
         asked = len(self._waiting)
-        # A failure names its server, which may be another one than that of proposer.base_url.
         whose = "" if trouble else f" of {self.config.proposer.base_url or 'the model'}"
         replies = f"replies{whose} to {asked} prompt{'s' * (asked > 1)}" * bool(asked)
         judging = "programs to be judged" * bool(self._arrived)

@@ -15,6 +15,10 @@ from evovpo.types import Call, CallOutcome, Problem, Program, Run, RunPart, RunS
 
 _SOURCES = select(programs.c.id, programs.c.source).where(programs.c.id.in_(bindparam("ids", expanding=True)))
 _OF_PROBLEM = (runs.c.problem_id == problems.c.id) & (runs.c.problem_version == problems.c.version)
+_HAS_FAILED = (calls.c.outcome != CallOutcome.OK) & ~(
+    (calls.c.outcome == CallOutcome.RETRIED) & calls.c.reason.in_(("http 400", "http 413", "http 422"))
+)
+"""A request that the server refused and that was then sent in another form has not failed."""
 
 
 class CallTotals(NamedTuple):
@@ -22,7 +26,7 @@ class CallTotals(NamedTuple):
 
     calls: int
     failed: int
-    """Failed requests, retried or not."""
+    """Failed requests, retried or not, without those that were sent again in another form."""
     prompt_tokens: int
     """Sum of the token counts that servers report."""
     completion_tokens: int
@@ -176,7 +180,7 @@ class Runs(Database):
         both = [func.coalesce(func.sum(one), 0) for one in (calls.c.prompt_tokens, calls.c.completion_tokens)]
         sums = select(func.count(), *both, func.sum(calls.c.cost)).where(of_runs)
         sent, asked, answered, cost = connection.execute(sums).one()
-        failed = select(calls.c.reason, func.count()).where(of_runs, calls.c.outcome != CallOutcome.OK)
+        failed = select(calls.c.reason, func.count()).where(of_runs, _HAS_FAILED)
         faults = {row[0]: row[1] for row in connection.execute(failed.group_by(calls.c.reason))}
         return CallTotals(sent, sum(faults.values()), int(asked), int(answered), cost, faults)
 

@@ -1,6 +1,7 @@
 """Servers that misbehave, refuse, charge or compete: what the openai proposer makes of them, row by row."""
 
 import asyncio
+import json
 import logging
 import resource
 from collections import Counter
@@ -9,11 +10,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from functools import partial
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_server import FakeServer, Faults, serve
+from http_servers import answering_all
 from proposer_conformance import SAMPLING, content, make_prompt, replies, run_with
 from served_model import *  # noqa: F403
 from served_model import make_openai
@@ -26,7 +29,16 @@ from evovpo.errors import BudgetError, ConfigError, PolicyError, ServerError
 from evovpo.problem.folder import load_problem
 from evovpo.problem.suites import resolve_problem
 from evovpo.proposers import CheckedProposer, Proposer
-from evovpo.proposers.endpoints import Form, Shape, correct, is_too_long, read_lengths, request_body
+from evovpo.proposers.endpoints import (
+    Form,
+    Shape,
+    correct,
+    is_too_long,
+    read_answer,
+    read_lengths,
+    request_body,
+)
+from evovpo.proposers.fetch import reason
 from evovpo.proposers.limits import make_room
 from evovpo.proposers.local import LocalProposer
 from evovpo.proposers.openai import OpenAIProposer
@@ -144,6 +156,38 @@ def test_a_server_that_fails_for_long_is_waited_for(
     assert troubles[1] == ""
 
 
+def test_a_failing_request_is_told_while_others_are_answered(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    async def use(proposer: OpenAIProposer) -> list[str]:
+        asked = asyncio.create_task(proposer.propose(make_prompt(), range(4), SAMPLING))
+        await until(lambda: bool(calls))
+        await proposer.propose(make_prompt(1), range(4), SAMPLING)
+        troubles = [proposer.trouble]
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+        return [*troubles, proposer.trouble]
+
+    server.faults.manners, server.faults.retry_after = ["503"], "500"
+    during, after = run_with(partial(make, url, calls, patience_seconds=3600), use)
+    assert during.startswith(
+        f"{url.removesuffix('/v1')} failed once (http 503: as the test wants it); next try"
+    )
+    assert after == ""
+
+
+def test_a_long_retry_after_ends_with_the_patience(url: str, server: FakeServer, calls: list[Call]) -> None:
+    async def use(proposer: OpenAIProposer) -> None:
+        async with asyncio.timeout(300):
+            await proposer.propose(make_prompt(), range(4), SAMPLING)
+
+    server.faults.manners, server.faults.retry_after = ["429"] * 100, "900"
+    with pytest.raises(ServerError, match="at last: http 429"):
+        run_with(partial(make, url, calls, attempts=2, patience_seconds=0.5), use)
+    assert [call.outcome for call in calls][-1] == FAILED
+    assert len(calls) <= 4
+
+
 def test_a_date_is_a_wait_too(url: str, server: FakeServer, calls: list[Call]) -> None:
     until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=3)
     server.faults.manners, server.faults.retry_after = ["429"], format_datetime(until, usegmt=True)
@@ -224,6 +268,89 @@ def test_fields_that_a_server_refuses_are_left_out_from_then_on(
     said = [record.getMessage() for record in caplog.records]
     assert sum("cannot be trained on" in text for text in said) == (fields != {"seed"})
     assert sum("does not take" in text for text in said) == 1
+
+
+def test_fields_that_fastapi_refuses_are_left_out_at_once(
+    url: str, server: FakeServer, calls: list[Call], endpoint: str
+) -> None:
+    fields = {"frequency_penalty", "seed", "top_k"}
+    server.faults = Faults(refused_fields=frozenset(fields), as_fastapi=True)
+    run_with(partial(make, url, calls, endpoint=endpoint), partial(propose_many, count=2))
+    assert outcomes(calls) == [(1, RETRIED, "http 422"), (2, OK, ""), (1, OK, "")]
+    left_out = server.completions[0].keys() - server.completions[1].keys()
+    assert left_out == fields | {"min_p", "repetition_penalty", "return_token_ids"}
+
+
+def test_a_refused_field_that_the_settings_ask_for_is_an_error_and_not_asked_for_again(
+    url: str, server: FakeServer, calls: list[Call]
+) -> None:
+    server.faults = Faults(refused_fields=frozenset({"top_k"}), as_fastapi=True)
+    own = [model("base", extra={"top_k": 5})]
+    (rollout,) = replies(partial(make, url, calls, models=own), make_prompt(), [0])
+    assert rollout.finish_reason == "refused: http 422: 'top_k': Extra inputs are not permitted"
+    assert [call.outcome for call in calls] == [RETRIED, FAILED]
+
+
+DETAIL = [{"type": "x", "loc": ["body", "n"], "msg": "Not permitted", "input": {"top_k": 0}}]
+PAGE = "<html>\n<title>502 Bad Gateway</title>\n</html>"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"error": {"message": "Too\nlong.", "code": 7}}, "Too long."),
+        ({"error": "model 'x' not found"}, "model 'x' not found"),
+        ({"detail": [*DETAIL, {"loc": ["body"], "msg": "Bad"}]}, "'n': Not permitted; '': Bad"),
+        ({"object": "error", "message": {"detail": DETAIL}}, "'n': Not permitted"),
+        ({"detail": "Not Found"}, "Not Found"),
+        ({"status": 1}, "{'status': 1}"),
+        ({"detail": [{"loc": None, "msg": "x"}]}, '{"detail": [{"loc": null, "msg": "x"}]}'),
+    ],
+)
+def test_what_a_refusal_says_is_found(body: dict[str, Any], said: str) -> None:
+    assert reason(json.dumps(body)) == said
+
+
+def test_of_another_refusal_the_start_is_shown() -> None:
+    assert reason(PAGE) == "<html> <title>502 Bad Gateway</title> </html>"
+    assert reason(PAGE * 20).startswith("<html> <title>502")
+    assert len(reason(PAGE * 20)) == 500
+    assert reason(" ") == "no reason given"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            502,
+            r"failed 2 times, at last: http 502: <html> <title>502 Bad Gateway</title> </html>; see its log",
+        ),
+        (200, r"at last: no json: its answer is no complete JSON: '<html> <title>502 Bad Gateway</title> "),
+        (422, r"refused a request \(http 422\): <html> <title>502"),
+    ],
+)
+def test_a_page_in_place_of_an_answer_is_quoted(status: int, said: str, calls: list[Call]) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.rfile.read(int(request.headers["Content-Length"]))
+        request.send_response(status)
+        request.send_header("Content-Length", str(len(PAGE)))
+        request.end_headers()
+        request.wfile.write(PAGE.encode())
+
+    with answering_all(answer) as address, pytest.raises(ServerError, match=said):
+        run_with(partial(make, f"{address}/v1", calls, attempts=2), partial(propose_many, count=3))
+
+
+def test_a_reply_of_reasoning_alone_is_kept_as_reasoning() -> None:
+    form = Form("chat", (Message("user", "p"),), 1, 5, Sampling(0.7, 9))
+
+    def text(**message: Any) -> str:
+        return read_answer({"choices": [{"message": message, "finish_reason": "stop"}]}, form)[0].text
+
+    assert text(content=None, reasoning_content="Hm.") == "<think>Hm.</think>"
+    assert text(content="", reasoning="Hm.") == "<think>Hm.</think>"
+    assert text(content="So.", reasoning_content="Hm.") == "So."
+    assert text(content=None) == ""
 
 
 def test_the_limit_has_the_name_that_the_server_asks_for(
@@ -336,6 +463,26 @@ def test_other_refusals_are_not_taken_for_a_short_context() -> None:
 
 
 LONG = "x" * 200
+
+
+def test_the_length_of_the_context_is_learned_once_and_said(
+    url: str, server: FakeServer, calls: list[Call], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(proposer: Proposer) -> None:
+        for number, text in enumerate(["write f(x)\n", "write g\n", "x" * 40, "x" * 85]):
+            await proposer.propose(make_prompt(number, text=text), range(4), Sampling(1.0, 90))
+
+    with caplog.at_level(logging.WARNING):
+        run_with(partial(make, url, calls), use)
+    first, second, third, *fourth = [body["max_tokens"] for body in server.completions][1:]
+    assert CONTEXT // 2 < third < first < second < CONTEXT - len("a write g\n")
+    assert fourth == [90, CONTEXT - 87], "a long prompt gets the exact room"
+    assert [call.outcome for call in calls] == [RETRIED, OK, OK, OK, RETRIED, OK]
+    said = [record.getMessage() for record in caplog.records]
+    assert [
+        text.endswith(f"takes {CONTEXT} tokens, prompt included: replies get what is left of them")
+        for text in said
+    ] == [True]
 
 
 def test_a_prompt_that_does_not_fit_comes_back_refused_once_another_was_answered(
@@ -585,6 +732,33 @@ def test_an_address_without_v1_is_told_what_is_missing(url: str) -> None:
     root = url.removesuffix("/v1")
     with pytest.raises(ConfigError, match=rf"set proposer\.base_url={root}/v1"):
         checked(root)
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/completions/", "/v1/models/x", "/chat/completions"]
+)
+def test_an_address_of_one_endpoint_is_told_what_to_leave_out(url: str, path: str) -> None:
+    root = url.removesuffix("/v1")
+    extra = path.rstrip("/").removeprefix("/v1")
+    with pytest.raises(ConfigError, match=rf"leave out {extra}; set proposer\.base_url={url}$"):
+        checked(root + path)
+
+
+def test_only_a_server_that_lists_its_models_lacks_one(url: str, server: FakeServer) -> None:
+    async def use(proposer: OpenAIProposer) -> None:
+        await proposer.check()
+        await proposer.propose(make_prompt(), [0], SAMPLING)
+
+    server.faults.statuses = [404]
+    with pytest.raises(
+        ServerError, match=r"does not serve 'base' \(as the test wants it\); check proposer\.base_url"
+    ):
+        run_with(partial(make, url, []), use)
+    with pytest.raises(ServerError, match=r"it lists no such model in /v1/models; check proposer\.base_url"):
+        run_with(partial(make, url, [], models=[model("bass")]), use)
+    server.faults.lists_models = False
+    with pytest.raises(ServerError, match=r"The model `bass` does not exist\.\); check"):
+        run_with(partial(make, url, [], models=[model("bass")]), use)
 
 
 def test_a_model_that_is_not_listed_is_warned_of_with_those_there_are(

@@ -130,6 +130,36 @@ def test_while_nothing_comes_it_is_said_what_is_waited_for(monkeypatch: pytest.M
     assert said[-1] == ""
 
 
+def test_of_several_servers_the_failing_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evovpo.runs.driver._QUIET_SECONDS", 0.01)
+    served = SETTINGS.changed(proposer={"name": "openai", "model": "m", "base_url": "http://well:1/v1"})
+    driver, _, _ = make_driver(settings=served)
+    heard = asyncio.Event()
+
+    class Failing(ScriptedProposer):
+        trouble = "http://ill:1 failed once (http 500: x); next try in 9 s"
+
+        async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
+            await heard.wait()
+            return await super().propose(prompt, indices, sampling)
+
+    said: list[Progress] = []
+
+    def listen(progress: Progress) -> None:
+        said.append(progress)
+        if "replies" in progress.waits:
+            heard.set()
+
+    driver.proposer, driver.on_tell = Failing(toy_script()), listen
+    assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
+    first = next(one for one in said if "replies" in one.waits)
+    assert re.fullmatch(
+        rf"waiting for replies to 1 prompt, \d+ s so far: {re.escape(Failing.trouble)}", first.waits
+    )
+    assert first.is_failing
+    assert not said[-1].is_failing
+
+
 def test_a_group_is_stored_before_it_is_applied() -> None:
     driver, _, journal = make_driver()
     seen: list[int] = []

@@ -135,7 +135,7 @@ def test_metrics_are_those_that_openevolve_makes_and_every_request_is_stored(tmp
 def test_a_model_that_fails_or_talks_is_left_out_and_no_judgement_is_lost(
     strict: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = {"strict": strict, "mild": ANSWERS["mild"]}
+    said = {"strict": strict, "mild": 'A draft: {"readability": 0}\n</think>\n' + ANSWERS["mild"]}
     with answered(lambda body: [said[body["model"]]]) as url, caplog.at_level(logging.WARNING):
         store, run_id = run(project(tmp_path, url), tmp_path)
     with store:

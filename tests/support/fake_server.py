@@ -72,6 +72,8 @@ class Faults:
     """Answer 400 to several choices a request."""
     refused_fields: frozenset[str] = frozenset()
     """Answer 400 to a request with one of these fields, naming one of them."""
+    as_fastapi: bool = False
+    """Refuse fields as FastAPI does: with 422, naming all of them."""
     limit_name: str = "max_tokens"
     """What the most tokens of a reply are called; the other name is refused."""
     key: str = ""
@@ -261,6 +263,9 @@ def _refusal(body: dict[str, Any], faults: Faults) -> Answer | None:
     if faults.refused_text and faults.refused_text in str(_prompt(body)):
         return _error(400, "This prompt violates the policy.")
     if named := sorted(faults.refused_fields & body.keys()):
+        if faults.as_fastapi:
+            said = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted", "input": body}
+            return 422, {"detail": [{**said, "loc": ["body", name]} for name in named]}
         return _error(400, f"Unrecognized request argument supplied: {named[0]}", named[0])
     if faults.refuses_n and body.get("n", 1) > 1:
         return _error(400, "Only one choice is supported.", "n")

@@ -677,12 +677,13 @@ def test_calls_come_back_in_order_equal_ones_too_and_are_summed_up(store: Store)
         make_call(3),
         make_call(3),
         make_call(1, CallOutcome.FAILED, **failed),
+        make_call(1, CallOutcome.RETRIED, **{**failed, "reason": "http 422"}),
     ]
     for call in calls:
         store.add_call(call)
     assert store.calls("run-a") == calls
-    faults = {calls[0].reason: 3}
-    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (5, 3, 300, 60, 1.0, faults)
+    faults = {calls[0].reason: 3}  # the refused request was sent again in another form
+    assert store.call_totals("run-a") == store.run_summary("run-a").calls == (6, 3, 300, 60, 1.0, faults)
 
 
 @pytest.mark.parametrize("field", ["run_id", "prompt_id"])

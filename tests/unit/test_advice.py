@@ -110,7 +110,7 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
 
 
 def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
-    cut = {"text": "", "reason": "the reply has only 0 of 1 answers", "finish_reason": "length"}
+    cut = {"text": "", "reason": "the reply is empty", "finish_reason": "length"}
     found = advice(view(by_parse_status={ParseStatus.UNPARSED: 100}), unread=[cut] * 20, is_failed=True)
     assert found == [
         "100 of 100 answers held no program, most of them cut off at the limit of tokens: "

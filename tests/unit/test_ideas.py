@@ -15,6 +15,7 @@ from evovpo.types import Program, PromptKind
 def test_an_idea_is_what_stands_before_the_program_without_reasoning() -> None:
     assert idea_of("Use a\n wider  grid.\n```python\npass\n```\nMore words.") == "Use a wider grid."
     assert idea_of("<think>long ``` thought</think>Less.\n<<<<<<< SEARCH\na\n=======\nb\n") == "Less."
+    assert idea_of("long\n```\nthought\n```\n</think>\nLess.\n```\na\n```\n") == "Less."
     assert idea_of("```python\npass\n```") == ""
     assert idea_of("words alone") == ""
     assert len(idea_of("x" * 1000 + "\n```\npass\n```")) == 303

@@ -78,6 +78,19 @@ def test_without_a_terminal_the_first_wait_is_said_at_once(monkeypatch: pytest.M
     assert "waiting since 20 s" not in output.getvalue()
 
 
+def test_while_a_server_fails_no_time_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "UPDATE_SECONDS", 1e-9)
+    progress, search = LiveProgress(Console(file=io.StringIO(), width=200)), judged(loop_with(*REWARDS))
+    progress.started(RUN)
+    for done in range(-3, 1):  # as if replies came steadily before
+        progress.show(progress.status().split(",")[0], 4 + done, 100)
+        time.sleep(0.01)
+    assert "to go" in progress.status()
+    progress.told(Progress(search, 1, "waiting: failed once", True))
+    assert "to go" not in progress.status()
+    assert "waiting: failed once" in progress.status()
+
+
 def test_a_terminal_shows_the_best_program_and_untrusted_text_cannot_steer_it() -> None:
     output = io.StringIO()
     with LiveProgress(Console(file=output, force_terminal=True, width=120)) as progress:

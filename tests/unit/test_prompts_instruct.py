@@ -158,6 +158,8 @@ def test_a_block_is_a_program_whatever_stands_around_it() -> None:
         "```python\ndef solve(x): return 1",
         "```python\ndef solve(x): return 1```",
         "<think>```python\ndef solve(x): return 2\n```</think>\n```python\ndef solve(x): return 1\n```",
+        "Try:\n```py\ndef solve(x): return 2\n```\n</think>\nSo:\n```py\ndef solve(x): return 1\n```",
+        "A </think> tag?\n```\ndef solve(x): return 2\n\n</think>```python\ndef solve(x): return 1\n```",
         "def solve(x): return 1",
     ):
         assert only(SCORED, text).program == Program("def solve(x): return 1\n"), text
@@ -237,8 +239,17 @@ def test_missing_answers_are_empty_slots_and_further_ones_are_left() -> None:
     short = read(SCORED, chain(ONE), 3)
     assert [answer.program for answer in short] == [Program(ONE), None, None]
     assert short[2] == Answer("", None, None, "the reply has only 1 of 3 answers")
+    assert [answer.reason for answer in read(SCORED, " \n", 2)] == ["the reply is empty"] * 2
+    thought = "the reply is empty, all of its text is reasoning"
+    assert only(SCORED, f"<think>{chain(ONE)}</think>\n").reason == thought
+    assert only(SCORED, f"{chain(ONE)}</think>").reason == thought
     long = read(SCORED, chain(ONE, TWO, THREE), 2)
     assert [answer.program for answer in long] == [Program(ONE), Program(TWO)]
+
+
+def test_a_program_may_hold_a_closing_tag_of_reasoning() -> None:
+    program = "def solve(x):\n    return x.split('</think>')[-1]\n"
+    assert only(SCORED, f"```python\n{program}```").program == Program(program)
 
 
 def test_an_unreadable_answer_leaves_the_others() -> None:
