@@ -289,7 +289,6 @@ def _best_G_K(rewards: Floats, weights: Floats) -> Floats:
 
 
 def _scalars(rewards: Floats, settings: ObjectiveConfig) -> Floats:
-    """Return each answer's scalar reward: the mean of its components, weighted by `settings.scalar`."""
     weights = settings.scalar or None
     if weights and (len(weights) != rewards.shape[2] or not sum(weights)):
         raise ConfigError(

@@ -14,7 +14,6 @@ from evovpo.sandbox.selftest import attack_run
 from evovpo.types import Json
 
 LEVELS = [level for level in Level if level is not Level.NONE]
-"""The levels with isolation, at which every attack must fail."""
 
 
 def main() -> int:

@@ -98,7 +98,6 @@ class WholeSandbox(Pool[EvaluatorServer]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Remarks for the user, for example that each evaluation has to import the evaluator again."""
         reason = next((worker.reason for worker in self.workers if worker.reason), "")
         cold = f"the evaluator is imported anew for every evaluation, which is slower: importing it {reason}"
         large = (

@@ -35,7 +35,6 @@ def _without_dots(file: str) -> str:
 
 
 def python_paths() -> list[str]:
-    """Return the folders of the running Python: its virtual environment and its base installation."""
     prefixes = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     named = [path for path in prefixes if ".." not in Path(path).parts]
     return list(dict.fromkeys([*named, *map(os.path.realpath, prefixes)]))

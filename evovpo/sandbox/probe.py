@@ -28,7 +28,6 @@ class Level(StrEnum):
 
     @property
     def has_landlock(self) -> bool:
-        """True if Landlock restricts the files that may be read."""
         return self.is_at_least(Level.LANDLOCK_SECCOMP)
 
     def is_at_least(self, other: Self) -> bool:
@@ -52,7 +51,6 @@ class IsolationSupport:
         return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 
     def describe(self) -> str:
-        """Return one line for error messages that names the isolation available here."""
         return (
             f"{platform.system()} {platform.release()} on {platform.machine()}; "
             f"Landlock {f'ABI {self.landlock_abi}' if self.landlock_abi else 'not available'}; "

@@ -20,7 +20,6 @@ class ProcessOutput(NamedTuple):
     values: dict[str, Any]
     is_done: bool = False
     raised: tuple[Status, str] | None = None
-    """Status and text of the exception that ended the process."""
     fault: str = ""
     """Reason that the output is invalid; empty for valid output."""
 
@@ -121,8 +120,6 @@ class _Ending:
 
 @dataclass(frozen=True, slots=True)
 class Result(_Ending):
-    """Result of running a program on its cases."""
-
     outputs: list[Json]
     """One value for each case; None if there is no output."""
     _: KW_ONLY

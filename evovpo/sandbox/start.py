@@ -111,5 +111,4 @@ def bwrap_refusal(is_user_changed: bool = False) -> str:
 
 @functools.cache
 def can_change_user() -> bool:
-    """Return whether this process is root and bubblewrap works without a user namespace."""
     return os.geteuid() == 0 and not bwrap_refusal(is_user_changed=True)

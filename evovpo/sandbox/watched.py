@@ -27,7 +27,6 @@ DEVICES = ("/dev/null", "/dev/zero", "/dev/full")
 WORK_IN_NAMESPACES = "/tmp/evaluation"
 """Private folder of an evaluation inside namespaces: a fresh file system in memory."""
 WORK_PREFIX = "evovpo-evaluation-"
-"""Prefix of a private folder's name outside namespaces."""
 FIRST_PRIVATE_USER = 2_000_000_000
 """Lowest user id for evaluations that root starts. Each watcher gets a random user id from here on."""
 TASK_SLACK = 64
@@ -35,8 +34,6 @@ TASK_SLACK = 64
 
 
 class Surroundings(NamedTuple):
-    """The environment in which the evaluators of one sandbox run."""
-
     level: Level
     folder: Path
     rules: Sequence[tuple[str, bool]]

@@ -26,7 +26,6 @@ END_SECONDS = 2.0
 """Maximum time for an idle process to end."""
 MESSAGE_BYTES = 1 << 16
 RECYCLE_AFTER = 10_000
-"""Number of programs after which the fork-server is restarted."""
 ANSWER_SECONDS = 10.0
 """Maximum time after the wall-clock limit for the fork-server to report."""
 
@@ -41,8 +40,6 @@ SEALED_PRELOAD = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """Settings of all fork-servers of a sandbox."""
-
     level: Level
     preload: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
@@ -69,7 +66,6 @@ class Server:
         return float(json.loads(message)["cpu_seconds"]) if message else 0.0
 
     def stop(self) -> None:
-        """End the server and all its processes."""
         self._opened.close()
 
     def _begin(

@@ -43,7 +43,6 @@ class Join(NamedTuple):
     parents: tuple[Parent, Parent]
     """The program used if the condition holds, then the program used if not."""
     passed: int
-    """Number of training rows that the join passes, known without running it."""
     smaller_side: int
     """Number of training rows on the side of the condition that has fewer rows."""
 

@@ -29,8 +29,6 @@ DRIFT_GAIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An evaluated program in a population."""
-
     program_id: str
     source: str
     rewards: tuple[float, ...]
@@ -40,7 +38,6 @@ class Member:
     metrics: tuple[tuple[str, Json], ...] = ()
     """Raw metrics of the problem's own evaluator."""
     is_ok: bool = True
-    """False if the program failed."""
 
     @property
     def mean_reward(self) -> float:
@@ -52,7 +49,6 @@ class Member:
         return self.mean_reward, self.is_ok
 
     def dominates(self, other: Self) -> bool:
-        """Return whether this program is at least as good in every component and better in at least one."""
         pairs = zip(self.rewards, other.rewards, strict=True)
         return self.rewards != other.rewards and all(mine >= theirs for mine, theirs in pairs)
 
@@ -106,7 +102,6 @@ class Grid:
         return self._ranges != before
 
     def cell(self, member: Member) -> Cell:
-        """Return the cell of a program: the index of its bin on each axis."""
         axes = zip(self._features, self.edges, strict=True)
         return tuple(bisect_right(edges, self._value(feature, member)) for feature, edges in axes)
 
@@ -142,8 +137,6 @@ class InsertionStatus(StrEnum):
 
 
 class Insertion(NamedTuple):
-    """One program offered to one island, with the outcome `status`."""
-
     program_id: str
     island: int
     status: InsertionStatus

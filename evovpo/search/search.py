@@ -94,7 +94,6 @@ class SearchState:
         self._formats.append((len(self.tickets), prompt_format))
 
     def evaluation(self, program_id: str) -> Evaluation | None:
-        """Return the evaluation of a program proposed in this run, or None."""
         shown = self.standing.programs.get(program_id)
         return None if shown is None else shown.evaluation
 

@@ -18,7 +18,6 @@ class Standing:
         self.proposed = 0
         """Number of judged candidates so far that count against the budget."""
         self.joined = 0
-        """Number of joins among the proposed candidates."""
         self.best: ShownProgram | None = None
         """The best program by `merit`, objectives passed, success and shortness; None if none is judged."""
         self.problem = problem
@@ -44,16 +43,13 @@ class Standing:
 
     @property
     def is_solved(self) -> bool:
-        """True if the best program has the full reward of 1 in every objective."""
         return self.passed == len(self.problem.objectives)
 
     @property
     def is_over(self) -> bool:
-        """True if the search should end before the budget is used up."""
         return bool(self.stop_reason) or (self.is_solved and self.config.stop_when_solved)
 
     def go_on(self, config: SearchConfig, prompt_format: PromptFormat) -> None:
-        """Use new settings, and restart the count of evaluations without progress (`config.patience`)."""
         self.config, self.prompt_format = config, prompt_format
         self._improved_at = self.proposed
 

@@ -22,8 +22,6 @@ _MIGRATION = 1
 
 
 class Reply(NamedTuple):
-    """The information that a strategy gets about an evaluated reply."""
-
     prompt: Prompt
     members: Sequence[Member]
     """New programs that ran, and starting programs even if they failed."""
@@ -90,7 +88,6 @@ class Islands(Strategy):
         self.shares = Shares(first_shares(self.standing), not self.standing.config.ways, least)
 
     def plan(self, rng: np.random.Generator, chance: Chance) -> Plan:
-        """Return the plan of the next prompt. If a migration is due, first copy programs between islands."""
         islands, interval = self.population.islands, self.standing.config.migration_interval
         island = islands[self._asks % len(islands)]
         self._asks += 1
@@ -104,7 +101,6 @@ class Islands(Strategy):
         return Plan(island=island.index, way="fresh")
 
     def observe(self, reply: Reply) -> None:
-        """Update the share of the prompt's kind by the improvement that the reply brought."""
         self.shares.learn(reply.prompt.way, reply.gain)
 
     def _migrate(self, rng: np.random.Generator) -> None:
@@ -133,7 +129,6 @@ def first_shares(standing: Standing) -> dict[str, float]:
 
 
 def make_strategy(population: Population, failures: Failures, standing: Standing) -> Strategy:
-    """Return the strategy that is named in the settings (`standing.config`)."""
     config = standing.config
     if config.strategy == "islands":
         return Islands(population, failures, standing)

@@ -40,8 +40,6 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """The parts of the search that a way (kind of prompt) can use."""
-
     population: Population
     island: Island
     failures: Failures
@@ -120,8 +118,6 @@ def fresh(view: View, rng: np.random.Generator) -> Plan | None:
 
 
 class Way(NamedTuple):
-    """A kind of prompt, with its initial share of all prompts."""
-
     plan: Callable[[View, np.random.Generator], Plan | None]
     share: float
     share_of_vectors: float
@@ -139,11 +135,7 @@ WAYS = {
 
 
 def by_lexicase(island: Island, rng: np.random.Generator) -> Member:
-    """Return a member drawn by lexicase selection (Helmuth et al. 2015).
-
-    For each reward component, in random order, only the best of the remaining members stay. If several remain
-    at the end, the one with the highest rank is returned.
-    """
+    """Return a member drawn by lexicase selection (Helmuth et al. 2015)."""
     left_N = np.arange(len(island.members))
     for component in rng.permutation(island.rewards_N_D.shape[1]):
         column_N = island.rewards_N_D[left_N, component]

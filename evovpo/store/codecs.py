@@ -44,7 +44,6 @@ def escape_text(text: str) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """Return the original text, given a text that `escape_text` returned."""
     if _ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
@@ -70,7 +69,6 @@ def evaluation_digest(evaluation: Evaluation) -> str:
 
 
 def reward_values(evaluation: Evaluation) -> list[float]:
-    """Return the rewards of an evaluation as a list, which is empty if the evaluation has no rewards."""
     # Adding zero turns -0.0, which SQLite cannot store, into 0.0.
     return [float(value) + 0.0 for value in evaluation.rewards or ()]
 

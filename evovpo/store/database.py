@@ -64,8 +64,6 @@ def parse_url(url: str | None) -> URL:
 
 
 class Database:
-    """An open database; the base class of `Store`."""
-
     def __init__(self, url: URL) -> None:
         hidden = [option for option in url.query if "pass" in option.lower()]
         shown = url.update_query_dict(dict.fromkeys(hidden, "hidden"))
@@ -324,7 +322,6 @@ def writing(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conc
 
 
 def append(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert rows into a table with one statement; do nothing if there are no rows."""
     if rows:
         connection.execute(_insert(table), rows)
 
@@ -344,7 +341,6 @@ def upgrade(url: str | None = None) -> str:
 
 
 def file_identity(file: Path | None) -> tuple[int, int] | None:
-    """Return the device and inode of a file, or None if it does not exist."""
     with suppress(OSError):
         if file is not None:
             found = file.stat()

@@ -37,8 +37,6 @@ _Placed = tuple[int, int, Prompt | Tell]
 
 
 class History(Database):
-    """The methods of a store that read the history of runs."""
-
     def history(self, run_id: str) -> Iterator[Prompt | Tell]:
         """Return the prompts and tells (evaluated replies) of a run in the order of the search.
 

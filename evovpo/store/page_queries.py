@@ -28,8 +28,6 @@ _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 
 
 class RunHead(NamedTuple):
-    """A run with its status, held-out result and cost."""
-
     run: Run
     changed_at: str
     """Time of the latest status, in UTC, as ISO 8601."""
@@ -40,8 +38,6 @@ class RunHead(NamedTuple):
 
 
 class Browsing(Database):
-    """The methods of a store that list runs, answers and programs for the live web page."""
-
     @reading
     def run_heads(
         self, connection: Connection, offset: int, limit: int, problem: str = "", status: str = ""
@@ -154,7 +150,6 @@ class Browsing(Database):
 
     @reading
     def runs_with(self, connection: Connection, program_id: str, limit: int) -> Sequence[str]:
-        """Return the ids of at most `limit` runs in which a program was proposed."""
         found = select(candidates.c.run_id).where(candidates.c.program_id == program_id).distinct()
         return connection.scalars(found.order_by(candidates.c.run_id).limit(limit)).all()
 

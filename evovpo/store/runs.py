@@ -22,8 +22,6 @@ _HAS_FAILED = (calls.c.outcome != CallOutcome.OK) & ~(
 
 
 class CallTotals(NamedTuple):
-    """Totals over requests to model servers."""
-
     calls: int
     failed: int
     """Failed requests, retried or not, without those that were sent again in another form."""
@@ -36,8 +34,6 @@ class CallTotals(NamedTuple):
 
 
 class Runs(Database):
-    """The methods of a store for problems, programs, runs, and requests to model servers."""
-
     @writing
     def add_problem(self, connection: Connection, problem: Problem) -> bool:
         """Store a problem and its starting programs. Return False if this version is already stored."""
@@ -147,7 +143,6 @@ class Runs(Database):
 
     @reading
     def has_run(self, connection: Connection, run_id: str) -> bool:
-        """Return whether a run with exactly this id is stored."""
         return connection.scalar(select(runs.c.id).where(runs.c.id == run_id)) is not None
 
     @reading

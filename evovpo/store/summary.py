@@ -32,8 +32,6 @@ FREE = tuple(kind for kind in PromptKind if kind.is_free)
 
 
 class RunRow(NamedTuple):
-    """One run in the list of runs."""
-
     run: str
     problem: str
     status: RunStatus
@@ -70,7 +68,6 @@ class CurvePoint(NamedTuple):
 
     tell: int
     evaluations: int
-    """Candidates proposed up to and including this tell."""
     best_mean_reward: float
     examples_passed: int
     """Number of components in which the best program by mean reward has reward 1."""
@@ -132,13 +129,11 @@ class RunSummary:
     executed: int = 0
     """Programs run in the sandbox, including starting programs."""
     joins: int = 0
-    """Proposed candidates that came from joins, not from a model."""
     rollouts: int = 0
     tokens: int = 0
     """Completion tokens, as far as known."""
     sampling_seconds: float = 0.0
     evaluation_seconds: float = 0.0
-    """Sandbox time."""
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)
     by_status: dict[Status, int] = field(default_factory=dict)
     """Counts of the proposed candidates that have an evaluation, including duplicates."""
@@ -161,7 +156,6 @@ class RunSummary:
 
     @property
     def solved_heldout(self) -> bool | None:
-        """The same as `RunRow.solved_heldout`."""
         return _solved_heldout(self)
 
     def add(self, tell: TellLine) -> None:
@@ -207,8 +201,6 @@ class RunSummary:
 
 
 class Summaries(Runs):
-    """The methods of a store for the list of runs and for summaries of runs."""
-
     @reading
     def runs(self, connection: Connection) -> list[RunRow]:
         """Return all runs, newest first."""

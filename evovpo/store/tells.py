@@ -45,8 +45,6 @@ _KNOWN = (
 
 
 class Tells(Database):
-    """The methods of a store that write prompts and evaluated replies (tells)."""
-
     def __init__(self, url: URL) -> None:
         super().__init__(url)
         self._targets: dict[str, tuple[str, list[str]]] = {}

@@ -17,8 +17,6 @@ from evovpo.types import PolicyEvent, PolicyEventKind, PolicyVersion, Training, 
 
 
 class Trainings(Database):
-    """The methods of a store for policy versions, their events, and the trainings that made them."""
-
     @writing
     def add_policy_version(self, connection: Connection, version: PolicyVersion) -> bool:
         """Store a policy version. Return False if this version is already stored."""
@@ -144,7 +142,6 @@ class Trainings(Database):
 
     @reading
     def training_steps(self, connection: Connection, training_id: str) -> list[TrainingStep]:
-        """Return the steps of a training in order."""
         picked = select(training_steps).where(training_steps.c.training_id == training_id)
         rows = connection.execute(picked.order_by(training_steps.c.step))
         return [record_of(TrainingStep, training_steps, row) for row in rows]

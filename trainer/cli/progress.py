@@ -36,15 +36,11 @@ def quiet() -> Iterator[None]:
 
 
 class TrainingBar(WorkBar):
-    """Progress bar of a training, then of the comparison of the new policy version with its parent."""
-
     def stepped(self, step: TrainingStep) -> None:
-        """Advance the bar by one training step, and show statistics of the step."""
         figures = f"set score {step.set_score:.3f}  KL {step.kl:.4f}  entropy {step.entropy:.3f}"
         self._bars.update(self._work, advance=1, figures=figures)
 
     def guarded(self, done: int, total: int) -> None:
-        """Show the progress of the comparison of a new version with its parent."""
         self.show("comparing with the parent", done, total)
 
 
@@ -56,7 +52,6 @@ class LoopBar(TrainingBar):
         self._plan, self._rounds, self._name, self._begun = plan, rounds, "", 0
 
     def watch(self) -> LoopWatch:
-        """Return the callbacks that show the progress of a loop in this bar."""
         from trainer.loop.turns import LoopWatch
 
         return LoopWatch(

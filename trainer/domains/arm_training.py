@@ -67,8 +67,6 @@ def sampler_of(model: Any) -> Callable[[Sequence[SampleRequest]], list[list[Comp
 
 
 class TaskMeasure(NamedTuple):
-    """The statistics of the answers to one task, and the number of completion tokens."""
-
     measure: Measure
     tokens: int
 
@@ -178,12 +176,7 @@ class _Group(NamedTuple):
 def _sample_step(
     arm: TrainingArm, model: Any, domain: TaskFamily, tasks: Sequence[Any], rng: np.random.Generator
 ) -> list[_Group]:
-    """Return the judged completions of each of the P prompts of a training step.
-
-    First, P - n tasks get a prompt, where n = P * `arm.parent_share`. Then, n of these tasks get a second
-    prompt, which shows one of the answers to the first prompt (a parent). If fewer tasks have a suitable
-    answer, further tasks get a first prompt instead.
-    """
+    """Return the judged completions of each of the P prompts of a training step."""
     again = round(len(tasks) * arm.parent_share)
     first, context = len(tasks) - again, model.config.max_position_embeddings
     groups = _sample(arm, model, domain, [(task, None) for task in tasks[:first]], rng)

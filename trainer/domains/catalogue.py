@@ -14,7 +14,6 @@ from trainer.domains.domain import Chains, Domain, Row, Split, TaskFamily, load_
 from trainer.domains.maze import MAZE_MODEL
 
 START_FOLDERS = {"strings": BUILT_IN_MODEL, "maze": MAZE_MODEL, "maze-conflict": MAZE_MODEL}
-"""Start model's folder of each task family, by the name of the family."""
 GENERATED: tuple[str, ...] = (*START_FOLDERS, "maze-words")
 """Names of the domains that generate their tasks."""
 FILE_DOMAINS: tuple[str, ...] = ("musique", "eureqa", "toolrl", "livecodebench")

@@ -86,7 +86,6 @@ def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
 
 
 def ends(interval: Interval) -> dict[str, float]:
-    """Return the mean and both ends of an interval as JSON."""
     return {"mean": interval.mean, "low": interval.low, "high": interval.high}
 
 

@@ -40,14 +40,11 @@ class Ask:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The sampling settings that are reported with measurements."""
         names = ("temperature", "top_p", "top_k", "repetition_penalty")
         return {name: getattr(self, name) for name in names}
 
 
 class JudgedCompletion(NamedTuple):
-    """A completion with its judged answers."""
-
     text: str
     answers: list[JudgedAnswer]
     tokens: int

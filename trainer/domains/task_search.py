@@ -14,8 +14,6 @@ _TASKS_AT_ONCE = 16
 
 
 class TaskSearch(NamedTuple):
-    """The settings of the search of one task."""
-
     evaluations: int
     rollouts: int
     """Completions per prompt, each with one answer."""

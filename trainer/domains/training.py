@@ -76,7 +76,6 @@ class TrainingRequest:
         return self.answers or find_objective(self.objective).usual_answers
 
     def open(self, *, for_test: bool) -> Domain:
-        """Return the domain with its training prompts or, with `for_test`, with its test prompts."""
         kept_back = self.test > 0 and not (self.test_data or self.test_dates)
         is_other, is_generated = for_test and bool(self.test_data), self.domain in GENERATED
         data = self.test_data if is_other else self.data

@@ -223,5 +223,4 @@ def start_digest(folder: Path) -> str:
 
 
 def store_url(work: Path) -> str:
-    """Return the URL of the database with a study's searches."""
     return f"sqlite:///{(work / 'study.db').resolve()}"

@@ -46,7 +46,6 @@ def by_name(figures: Mapping[str, Array], ks: Sequence[int], digits: int) -> dic
 
 
 def task_name(number: int) -> str:
-    """Return the name that test task `number` has in rows."""
     return f"test {number:04d}"
 
 

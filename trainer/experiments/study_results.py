@@ -22,8 +22,6 @@ _BUDGET_POINTS, _FEWEST = 40, 10
 
 
 class StudyResults:
-    """All results that the report of a study shows."""
-
     def __init__(self, study: Study, export: Export) -> None:
         """Read the exported rows. Raises `ConfigError` if this study has no exported search yet."""
         names = {arm.name for arm in study.arms}
@@ -77,7 +75,6 @@ class StudyResults:
         }
 
     def trainings(self, arm: str) -> list[Row]:
-        """Return the rows of an arm's final trainings."""
         names = (one.name for one in finals(self.study, self.study.arm(arm), self._export))
         return [self._export.trainings[name] for name in names if name in self._export.trainings]
 
@@ -101,7 +98,6 @@ class StudyResults:
         return {key: arms for key, arms in found.items() if any(one.training for one in arms.values())}
 
     def _costs(self, strategy: str, unit: str) -> dict[str, ArmCosts]:
-        """Return each arm's costs: training with tuning, and each search. Arms without data are omitted."""
         cost = Figure(unit, lambda row: until_solved(row[unit], row["evaluations"], row["solved_after"]))
         found = {}
         for arm in self.study.arms:

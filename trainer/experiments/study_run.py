@@ -103,7 +103,6 @@ def _batch(study: Study, arm: StudyArm, model: Path, seed: int, strategies: Sequ
 def _run_searches(
     study: Study, export: Export, work: Path, processes: int, on_search: Callable[[int, int, str], None]
 ) -> list[FailedTask]:
-    """Run the searches that have no row, export each when it ends, and return the failed searches."""
     faults: list[str] = []
     url = store_url(work)
     wanted = [key for arm in study.arms for key in export.missing(study, arm)]

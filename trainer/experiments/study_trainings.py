@@ -39,21 +39,17 @@ _MEASURE_SEED = 7
 
 
 class StudyTraining(NamedTuple):
-    """Everything that determines one training."""
-
     arm: TrainingArm
     """Settings of the training, with learning rate and KL coefficient."""
     seed: int
 
     @property
     def name(self) -> str:
-        """Name of the training's row and of its model folder."""
         arm = self.arm
         return f"{recipe(arm)}-lr{arm.learning_rate:g}-kl{arm.kl:g}-seed{self.seed}"
 
 
 def grid(study: Study, arm: StudyArm) -> list[StudyTraining]:
-    """Return the trainings of an arm's tuning grid."""
     assert arm.arm is not None
     return [
         StudyTraining(dataclasses.replace(arm.arm, learning_rate=learning_rate, kl=kl), TUNING_SEED)
@@ -91,7 +87,6 @@ def temperature(study: Study, arm: StudyArm, export: Export) -> float | None:
 
 
 def model_of(study: Study, export: Export, work: Path, arm: StudyArm, seed: int) -> Path:
-    """Return the folder of the model that an arm uses with a seed."""
     if arm.objective:
         return (work / "models" / finals(study, arm, export)[seed].name).resolve()
     return study.start if arm.model == START else Path(arm.model)

@@ -66,8 +66,6 @@ class LeftOutReason(StrEnum):
 
 
 class FoundProgram(NamedTuple):
-    """A judged program of a run."""
-
     program: Program
     evaluation: Evaluation
     source: str
@@ -81,8 +79,6 @@ class FoundProgram(NamedTuple):
 
 
 class ImitationTarget(NamedTuple):
-    """A program to imitate, with its prompts."""
-
     run_id: str
     program_id: str
     source: str
@@ -97,7 +93,6 @@ class Targets(NamedTuple):
     left_out: Mapping[LeftOutReason, int]
 
     def by_source(self) -> dict[str, int]:
-        """Return the number of targets from each source (see `SOURCES`)."""
         return dict(Counter(target.source for target in self.found))
 
     def __str__(self) -> str:
@@ -239,8 +234,6 @@ def confirmed(
 
 
 class _Writer:
-    """Writes targets as prompts and completions in the format of the run's proposer."""
-
     def __init__(
         self, problem: Problem, config: Config, tokenizer: Any, held: Mapping[str, FoundProgram]
     ) -> None:

@@ -53,7 +53,6 @@ class Updater:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the trained weights and the optimiser's state."""
         trained = {name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad}
         return {"model": trained, "optimizer": self._optimizer.state_dict(), "made": self._made}
 

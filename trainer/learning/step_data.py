@@ -32,11 +32,7 @@ class StepData(NamedTuple):
 def plan_steps(
     groups: Sequence[TrainingGroup], alike: Sequence[TrainingGroup], config: TrainConfig
 ) -> list[StepData]:
-    """Return the steps of a training. Each pass uses all groups once, in a new random order.
-
-    A pass is divided into steps of about `groups_per_step` groups, as equal as possible. The groups in
-    `alike`, used only in statistics, are distributed likewise. The same arguments give the same steps.
-    """
+    """Return the steps, the same for equal arguments; each pass uses all groups once, in a random order."""
     rng = np.random.default_rng([config.run.seed, 0])
     steps: list[StepData] = []
     for _ in range(config.update.passes):

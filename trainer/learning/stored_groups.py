@@ -61,13 +61,10 @@ class TrainingGroup(NamedTuple):
 
     @property
     def rollouts(self) -> list[Rollout]:
-        """The valid rollouts."""
         return list(compress(self.judged.rollouts, self.judged.valid_G))
 
 
 class RunData(NamedTuple):
-    """The training data of one run."""
-
     run_id: str
     through: str | None
     """Id of the prompt of the last complete group, or None without groups."""

@@ -40,13 +40,11 @@ class HookedTrainer(GRPOTrainer):
 
     @property
     def mode(self) -> Mode:
-        """`train` during training, and `eval` during evaluation."""
         model: Any = self.model
         return "train" if model.training else "eval"
 
     @property
     def group_size(self) -> int:
-        """Completions per prompt in the current mode."""
         size: Any = self.num_generations if self.mode == "train" else self.num_generations_eval
         return int(size)
 

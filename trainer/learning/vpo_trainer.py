@@ -156,7 +156,6 @@ class VPOTrainer(HookedTrainer):
             raise ConfigError("an environment with get_reward() would not be used; reward it by vectors")
 
     def with_advantages(self, inputs: Sequence[Any], generate: Callable[[], Batch]) -> Batch:
-        """Return the batch that `generate` makes, with the advantages of the objective instead of TRL's."""
         batches: list[JudgedBatch] = []
         self._judge.batches = batches
         out = generate()

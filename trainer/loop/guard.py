@@ -32,7 +32,6 @@ from trainer.loop.training_plan import TrainingPlan
 IS_WORSE = "probe.is_worse"
 """Name of the metric that marks a version that must not be served."""
 PROBE_FILE = "probe.json"
-"""File with the result of the comparison, in the folder of a training."""
 FEWEST_PROBLEMS = 6
 """Minimum number of problems for a verdict. An equally good version loses on all of 5 in 1 of 32 cases."""
 Values = dict[str, list[float]]
@@ -110,10 +109,7 @@ def solved_in_searches(
 
 
 def uncompared(store: Store, plan: TrainingPlan) -> str:
-    """Return the reason why a new version cannot be compared with earlier versions; empty if it can.
-
-    Comparisons need runs in the built-in model's format, and a model that can sample in this process.
-    """
+    """Return the reason why a new version cannot be compared with earlier versions; empty if it can."""
     for run_id in plan.training.runs:
         run = store.run(run_id)
         config = Config.from_json(run.config_json)

@@ -45,15 +45,12 @@ class Loop:
         return f"{self.id}-r{round_number:03d}-p{index:03d}"
 
     def owns(self, run_id: str) -> bool:
-        """True if `run_id` is the id of a run of this loop."""
         return run_id.startswith(f"{self.id}-")
 
     def run_ids(self, round_number: int) -> tuple[str, ...]:
-        """Return the ids of all runs of a round, in order."""
         return tuple(self.run_id(round_number, index) for index in range(len(self.searched)))
 
     def problem_of(self, run_id: str) -> Problem:
-        """Return the problem that a run of this loop searches."""
         return self.searched[int(run_id.rpartition("-p")[2])]
 
     def request(self, round_number: int, index: int) -> RunRequest:

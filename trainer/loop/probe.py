@@ -71,7 +71,6 @@ class ProbeResult:
 
     @property
     def ks(self) -> tuple[int, ...]:
-        """The values of `KS` up to the number of sampled answers."""
         return tuple(k for k in KS if k <= self.sampled)
 
     @property

@@ -35,7 +35,6 @@ class TrainingPlan(NamedTuple):
     training: Training
     config: TrainConfig
     start: PolicyVersion
-    """The policy version with the initial weights."""
     start_model: PolicyVersion
     """Version 0, the reference of the KL term."""
     data: tuple[RunData, ...]
@@ -52,7 +51,6 @@ class TrainingPlan(NamedTuple):
 
     @property
     def groups_skipped(self) -> int:
-        """Number of groups read but not used."""
         return sum(data.total - len(data.groups) for data in self.data)
 
     @property
@@ -69,8 +67,6 @@ def ignore(*_: object) -> None:
 
 @dataclass(frozen=True)
 class TrainingCallbacks:
-    """Callbacks for the progress of a training."""
-
     planned: Callable[[TrainingPlan, int], None] = ignore
     """Called with the plan and the number of its finished steps."""
     stepped: Callable[[TrainingStep], None] = ignore
@@ -164,7 +160,6 @@ def start_version(folder: str | None) -> PolicyVersion:
 
 
 def resolved(folder: str | Path) -> Path:
-    """Return the absolute path of a folder given by a user."""
     return Path(folder).expanduser().resolve()
 
 

@@ -20,8 +20,6 @@ from trainer.loop.training_plan import TrainingCallbacks, ignore, start_version
 
 @dataclass(frozen=True)
 class LoopWatch(TrainingCallbacks):
-    """Callbacks for the progress of a loop."""
-
     searching: Callable[[int, int, Problem], None] = ignore
     """Called before a run starts or continues, with the round, the problem's index and the problem."""
     told: Callable[[Progress], None] = ignore
@@ -35,8 +33,6 @@ class LoopWatch(TrainingCallbacks):
 
 @dataclass(frozen=True)
 class Turns:
-    """Runs the searches and trainings of a loop, with a store and a policies folder."""
-
     loop: Loop
     store: Store
     policies: Path
@@ -46,7 +42,6 @@ class Turns:
     """URL of the store, password included; None for the file of `store`."""
 
     def begin(self) -> None:
-        """Serve the start model if nothing is served yet."""
         start_model = start_version(self.loop.search.proposer.model)
         serve_start_model(self.store, start_model)
 

@@ -67,7 +67,6 @@ class LoopComparison(NamedTuple):
     """For each unit, the costs of the `start` model and of the `trained` version; empty without training."""
 
     def break_even(self) -> list[BreakEven]:
-        """Return, for each unit of cost, the number of problems after which the loop has paid off."""
         return [
             pays_after("trained", "start", "iid", unit, by_arm["trained"], by_arm["start"])
             for unit, by_arm in self.spent.items()
@@ -81,7 +80,6 @@ class _Measured(NamedTuple):
     """Number of problems solved by searches with joins."""
 
     def costs(self, unit: str, training: float) -> ArmCosts:
-        """Return the costs in `unit`. `training` is the cost of the training that made this version."""
         cost = self.probe.tokens if unit == "tokens" else self.cpu_seconds
         cost *= ANSWERS / self.probe.sampled
         solved_S_T = self.probe.values("solved_at_k", [ANSWERS]).T
@@ -232,10 +230,7 @@ def best_by_round(loop: Loop, store: Store, rounds: int) -> list[float]:
 
 
 def loop_verdict(before: ProbeResult, after: ProbeResult, targets: float | None) -> str:
-    """Return the verdict in words: whether the loop clearly raised the number of held-out problems solved.
-
-    The verdict compares areas under the curve of solved problems over log(answers), from 1 to `ANSWERS`.
-    """
+    """Return the verdict in words: whether the loop clearly raised the number of held-out problems solved."""
     old, new = (result.values("solved_at_k", KS) for result in (before, after))
     gain = bootstrap_interval([new.mean(axis=1)], [old.mean(axis=1)])
     areas = [values.mean(axis=1).sum() for values in (old, new)]

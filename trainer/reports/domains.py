@@ -22,7 +22,6 @@ _LONGEST = 400
 
 
 def trained_view(found: TrainingResult) -> RenderableType:
-    """Return a table of best@k and of its mean over random weightings, before and after a training."""
     heads = map(right, ("k", "best@k before", "after", "E_w best@k before", "after"))
     table, gain = plain_table(*heads, title="Before and after"), found.gain or {}
     maps = (found.before, found.after, found.expected_before, found.expected_after)

@@ -168,7 +168,6 @@ def _json(value: Any) -> Any:
 
 
 def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
-    """Return the verdict and the tables of a study."""
     parts = [
         f"# {_title(results)}\n",
         *([f"Primary figure, fixed beforehand: {primary}.\n"] if (primary := results.study.primary) else []),

@@ -37,7 +37,6 @@ _FIGURES = (
 
 
 def plan_table(plan: TrainingPlan) -> Table:
-    """Return a table of each run's groups: how many are used, and how many are skipped for each reason."""
     from trainer.learning.stored_groups import Skip
 
     reasons = [reason for reason in Skip if any(one.skipped.get(reason) for one in plan.data)]
@@ -53,7 +52,6 @@ def plan_table(plan: TrainingPlan) -> Table:
 
 
 def plan_line(plan: TrainingPlan) -> str:
-    """Return the plan of a training as one line of text."""
     faulty = sum(one.faulty_rollouts for one in plan.data)
     left_out = f", {faulty} rollouts left out after sandbox faults" if faulty else ""
     return (
@@ -77,7 +75,6 @@ def steps_table(steps: Sequence[TrainingStep]) -> Table:
 
 
 def policies_json(store: Store) -> list[dict[str, Json]]:
-    """Return a JSON object for each policy version, ascending by number."""
     served = store.served()
     made_by = {training.id: training for training in store.trainings()}
     refused = {one.number: one.detail for one in store.policy_events() if one.kind is PolicyEventKind.REFUSED}
@@ -100,7 +97,6 @@ def policies_json(store: Store) -> list[dict[str, Json]]:
 
 
 def policies_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the versions of `policies_json` as a table that marks the served version."""
     figures = map(right, ("version", "parent"))
     best = right("best@1, parent's\nand its own", no_wrap=True)
     table = plain_table("", *figures, "objective", right("steps"), best, folded("folder"))

@@ -18,7 +18,6 @@ from evovpo.sandbox.forkserver.kernel import (
 )
 
 ARCHITECTURES = {"x86_64": seccomp.Arch.X86_64, "aarch64": seccomp.Arch.AARCH64}
-"""Architectures by their name in `platform.machine()`."""
 
 
 def _names(text: str) -> list[str]:
@@ -110,7 +109,6 @@ def equal(index: int, value: int) -> Any:
 
 
 def masked(index: int, mask: int, value: int) -> Any:
-    """Return the condition that argument number `index` of a system call, masked with `mask`, is `value`."""
     return seccomp.Arg(index, seccomp.MASKED_EQ, mask, value)
 
 
@@ -223,7 +221,6 @@ def _compiled(architecture: str, default: int, rules: list[Rule]) -> bytes:
 
 
 def main() -> None:
-    """Write the filters of every architecture to this folder."""
     for architecture in ARCHITECTURES:
         for name, program in compile_filters(architecture).items():
             filter_path(name, architecture).write_bytes(program)

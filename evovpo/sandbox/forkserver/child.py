@@ -50,13 +50,11 @@ def flush(*expected: type[Exception]) -> None:
 
 
 def mapped_bytes() -> int:
-    """Return the size of this process's address space."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 
 
 def cpu_ms(usage: resource.struct_rusage) -> float:
-    """Return the sum of user and system CPU time, in milliseconds."""
     return (usage.ru_utime + usage.ru_stime) * 1e3
 
 

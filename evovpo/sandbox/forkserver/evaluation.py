@@ -119,7 +119,6 @@ def run(settings: Settings, job: Settings, imported: Imported | None) -> dict[st
 
 
 def copy_project(settings: Settings) -> None:
-    """Copy or link the files next to the evaluator into the private folder."""
     for name, source, is_link in settings["copied"]:
         path = Path(settings["work"], name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,6 @@ def landlock_abi() -> int:
 
 
 def has_seccomp_filters() -> bool:
-    """Return whether the kernel supports seccomp filters."""
     refused = _prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, None, 0, 0) < 0
     return refused and ctypes.get_errno() == errno.EFAULT  # it tried to read the filter
 
@@ -143,8 +142,6 @@ def _add_rule(ruleset: int, path: str, on_file: int, on_folder: int) -> None:
 
 
 class Filter:
-    """A compiled seccomp filter, ready to load."""
-
     def __init__(self, program: bytes) -> None:
         self._buffer = ctypes.create_string_buffer(program, len(program))
         self._header = _FilterProgram(len(program) // 8, ctypes.addressof(self._buffer))

@@ -65,7 +65,6 @@ def load(code: str) -> dict[str, Any]:
 
 
 def exception_line(error: BaseException) -> dict[str, Any]:
-    """Return the result line for an exception of the candidate."""
     return {
         "exc": type(error).__name__,
         "msg": _printable(str(error)),
@@ -106,7 +105,6 @@ def _write(line: dict[str, Any]) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`, in several system calls if necessary."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

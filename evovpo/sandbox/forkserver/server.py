@@ -135,7 +135,6 @@ class _Programs:
         self._request, self._cpu_seconds, self._wall_ms = b"", (0, 0), 0
 
     def run(self, request: bytes, sockets: list[int]) -> dict[str, Any]:
-        """Run the program in the payload, or let it answer calls on a socket. Return how the run ended."""
         if request != self._request:
             self._request, wanted = request, json.loads(request)
             child.limit_candidate(wanted, self._own_bytes)

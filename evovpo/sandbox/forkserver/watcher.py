@@ -52,8 +52,6 @@ def main(arguments: list[str]) -> None:
 
 
 class _Watcher:
-    """Runs one evaluation after another with a zygote, which has imported the evaluator if possible."""
-
     def __init__(self, settings: dict[str, Any], control: socket.socket) -> None:
         kernel.adopt_orphans()
         self.settings, self.control, self.limits = settings, control, settings["limits"]

@@ -182,7 +182,6 @@ def whole_attacks(target: AttackTarget) -> list[Attack]:
 
 
 def controls(target: AttackTarget) -> Iterator[tuple[str, Attack]]:
-    """Yield permissions, each with an attack that must fail without the permission and succeed with it."""
     for word, code in CONTROLS.items():
         (attack,) = read_attacks(f"# {word} -> ok\n{code}\n", target)
         yield Template(word).safe_substitute(asdict(target)), attack

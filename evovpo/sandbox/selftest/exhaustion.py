@@ -27,7 +27,6 @@ def f(x): return 7 ** (10 ** 8) % 2
 import re
 def f(x): return re.match('(a+)+$', 'a' * 40 + 'b')
 """
-"""Endless programs, and a harmless one."""
 SLEEPING = """
 # sleeps forever -> timeout
 import time

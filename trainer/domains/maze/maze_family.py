@@ -123,8 +123,6 @@ CONFLICT = ("gold", "diamond")
 
 
 class Walk(NamedTuple):
-    """The course of a route: the moves, the cells visited, and whether the exit is reached."""
-
     moves: str
     """The moves up to the exit, or all moves if the exit is not reached."""
     visited: tuple[int, ...]

@@ -98,7 +98,6 @@ class _MazeSearch:
 def search_mazes(
     model: Any, domain: MazeFamily, mazes: Sequence[Maze], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Return the result of one search for each maze, with the current weights of `model`."""
     config = SearchConfig(
         evaluations=how.evaluations, rollouts=how.rollouts, joins=False, stop_when_solved=False
     )

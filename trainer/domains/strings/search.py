@@ -69,7 +69,6 @@ class _StringSearch:
 def search_strings(
     model: Any, domain: StringFamily, tasks: Sequence[Problem], how: TaskSearch, seed: int
 ) -> list[Searched]:
-    """Search each task with the model's current weights, and return the results in order."""
     config = SearchConfig(evaluations=how.evaluations, rollouts=how.rollouts, joins=how.joins)
     searches = []
     for number, task in enumerate(tasks):

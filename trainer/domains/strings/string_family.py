@@ -64,7 +64,6 @@ class StringFamily:
         return str(self._tokenizer.decode(list(token_ids)))
 
     def judge(self, task: Problem, completion_ids: Sequence[int], answers: int) -> list[JudgedAnswer]:
-        """Return exactly `answers` answers, judged in the sandbox. Missing answers have zero rewards."""
         text = self.decode(completion_ids)
         rollout = Rollout("", "", 0, 0, text, tuple(completion_ids), None, None, Sampling(), "stop", 0.0)
         zeros = JudgedAnswer(None, (0.0,) * len(task.objectives))

@@ -58,10 +58,7 @@ def shortest(tree: Tree, rows: Sequence[Sequence[str]], outputs: Sequence[str | 
 
 
 def is_interesting(rows: Sequence[tuple[str, ...]], outputs: Sequence[str | None], rng: Random) -> bool:
-    """Return whether outputs are short, mostly non-empty, and no copy of column 1.
-
-    Outputs that are all equal are accepted with a probability of 2 %.
-    """
+    """Return whether outputs are short, mostly non-empty, and no copy of column 1."""
     if any(output is None or len(output) > MAX_OUTPUT for output in outputs):
         return False
     if sum(output == "" for output in outputs) * 2 > len(outputs):

@@ -14,7 +14,6 @@ from evovpo.types import content_id
 
 
 def is_deepcoder(row: Mapping[str, Any]) -> bool:
-    """Return whether a row has DeepCoder's columns."""
     return {"problem", "tests"} <= row.keys() and "question_content" not in row
 
 
