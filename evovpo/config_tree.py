@@ -57,7 +57,6 @@ class Section(BaseModel):
 
     @classmethod
     def section(cls) -> str:
-        """Return the section's name in files and overrides."""
         return cls.__name__.removesuffix("Config").lower()
 
     def changed(self, **values: Any) -> Self:

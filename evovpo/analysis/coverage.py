@@ -42,6 +42,5 @@ def coverage_curve(vectors: Sequence[tuple[int, Sequence[float]]], weights_K_D: 
 
 
 def coverage(vectors_N_D: Array, weights_K_D: Array) -> Coverage:
-    """Return the joint coverage of one or more reward vectors."""
     count = len(vectors_N_D)
     return coverage_curve([(count, vector) for vector in vectors_N_D], weights_K_D)[-1]

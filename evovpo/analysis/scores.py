@@ -117,7 +117,6 @@ class Scored(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the score that `combined` returns."""
         return score_name(self.metrics, self.left_out)
 
     @property

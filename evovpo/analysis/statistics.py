@@ -125,8 +125,6 @@ def _all_below(population: int, drawn: int) -> Array:
 
 
 class Interval(NamedTuple):
-    """A mean with the ends of its confidence interval."""
-
     mean: float
     low: float
     high: float
@@ -134,7 +132,6 @@ class Interval(NamedTuple):
     """Number of tasks."""
 
     def __format__(self, spec: str) -> str:
-        """Return `mean [low, high]`, each formatted by `spec`, for example `+.3f`."""
         return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
     @property
@@ -143,7 +140,6 @@ class Interval(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """True if the whole interval lies on one side of zero."""
         return self.is_below_zero or self.low > 0.0
 
 

@@ -19,7 +19,6 @@ def option(metavar: str, help_text: str, *names: str, default: str = "", **limit
 
 
 def flag(name: str, help_text: str) -> Any:
-    """Return a Typer option without a value."""
     return typer.Option(name, help=help_text)
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Serve = Annotated[bool, flag("--serve", "Show progress in the browser, at the printed address.")]
-"""The option --serve, for commands that can serve the page while they run."""
 
 
 @app.command("serve", rich_help_panel="Runs")

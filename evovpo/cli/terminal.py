@@ -71,12 +71,10 @@ def say(text: str, *, stderr: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON, with paths as strings."""
     print(json.dumps(value, default=str), flush=True)
 
 
 def is_interactive() -> bool:
-    """True if a user at a terminal can be asked questions."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -123,7 +121,6 @@ def granting(work: Callable[[Sequence[str]], T], allow: Iterable[str] | None) ->
 
 
 def leave(code: int, *lines: str) -> NoReturn:
-    """Print lines to standard error and exit with a code."""
     for line in lines:
         say(line, stderr=True)
     raise SystemExit(code)

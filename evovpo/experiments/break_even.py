@@ -55,10 +55,7 @@ class BreakEven(NamedTuple):
 def compare(
     arm: str, reference: str, strategy: str, unit: str, trained: ArmCosts, untrained: ArmCosts
 ) -> BreakEven:
-    """Return the number of problems after which the training of `trained` has paid for itself.
-
-    The bootstrap interval resamples the same problems for both arms, and the seeds of each arm separately.
-    """
+    """Return the number of problems after which the training of `trained` has paid for itself."""
     drawn = _pays_after(trained.training, *_draws(trained), *_draws(untrained))
     means = [values.mean()[None] for values in (*trained[1:], *untrained[1:])]
     found = float(_pays_after(trained.training, *means)[0])

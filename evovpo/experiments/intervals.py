@@ -28,11 +28,9 @@ class Difference(NamedTuple):
 
     @property
     def is_clear(self) -> bool:
-        """True if the interval excludes zero and the p-value is below 0.05."""
         return self.interval.is_clear and self.p < _CLEAR
 
     def __format__(self, spec: str) -> str:
-        """Return the interval as signed numbers formatted by `spec`, in Markdown bold if `is_clear`."""
         text = f"{self.interval:+{spec}}"
         return f"**{text}**" if self.is_clear else text
 

@@ -51,21 +51,15 @@ class FatalError(Exception):
 
 
 class TaskStarted(NamedTuple):
-    """A message: the task was started or restarted."""
-
     name: str
 
 
 class TaskProgress(NamedTuple):
-    """A message: the progress of a task."""
-
     name: str
     value: Any
 
 
 class TaskDone(NamedTuple):
-    """A message: the task ended with the result `value`."""
-
     name: str
     value: Any
 
@@ -105,7 +99,6 @@ def end_with_parent() -> None:
 
 
 def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | FailedTask:
-    """Run a task, send its progress, and return its result or failure."""
     from evovpo.errors import EvovpoError
 
     told_at = float("-inf")

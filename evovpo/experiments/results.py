@@ -52,7 +52,6 @@ def named(name: str) -> Figure:
 
 
 def by_k(name: str, k: int) -> Figure:
-    """Return a `Figure` that reads `row[name][k]`, the value for `k` answers."""
     return Figure(f"{name} {k}", lambda row: row[name][str(k)])
 
 
@@ -99,7 +98,6 @@ class ArmRows:
         return not (self.seeds and self.problems)
 
     def has(self, field: str) -> bool:
-        """True if every row has the field named `field`."""
         return all(field in self._rows[seed, problem] for seed in self.seeds for problem in self.problems)
 
     def values(self, figure: Figure, problems: Sequence[str] | None = None) -> Array:
@@ -139,7 +137,6 @@ class ArmRows:
         return self._once(lambda: unlocked(*pair, both), "unlocks", id(other), figure)
 
     def solved_in_any(self, figure: Figure = SOLVED) -> tuple[str, ...]:
-        """Return the problems solved with at least one seed."""
         return tuple(compress(self.problems, self.values(figure).max(axis=0, initial=0.0).tolist()))
 
     def of_a_seed(self, field: str) -> float:
@@ -153,8 +150,6 @@ class ArmRows:
 
 
 class Comparison(NamedTuple):
-    """The comparison of an arm with a reference arm."""
-
     arm: str
     reference: str
     pairs: Mapping[str, tuple[ArmRows, ArmRows]]
@@ -214,8 +209,6 @@ def _outcome(found: Difference) -> str:
 
 
 class CellResult(NamedTuple):
-    """A run of a batch and its results so far."""
-
     cell: Cell
     row: dict[str, Any] | None
     """The row of the run; None if the run has not started."""
@@ -238,7 +231,6 @@ class Results:
         self.arms = tuple(self._rows_of(arm) for arm in batch.arms)
 
     def of(self, arm: Arm) -> list[CellResult]:
-        """Return the results of all runs of an arm."""
         return [one for one in self.cells if one.cell.arm == arm]
 
     def _rows_of(self, arm: Arm) -> ArmRows:
@@ -255,7 +247,6 @@ class Results:
         return [problem for problem in arm.problems if problem not in unknown]
 
     def solved_in_any(self, arm: Arm) -> set[str]:
-        """Return the problems that an arm has solved so far with at least one seed."""
         return {one.cell.problem_id for one in self.of(arm) if one.is_solved}
 
     def unlocked(self, arm: Arm) -> tuple[str, ...]:
@@ -272,7 +263,6 @@ class Results:
                 yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
 
     def verdict(self) -> list[str]:
-        """Return sentences that compare each arm with the first arm."""
         found = verdict([*self.comparisons()], {})
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."

@@ -133,8 +133,6 @@ def _run(
 
 @dataclass(slots=True)
 class _Importer:
-    """Converts the programs of a checkpoint to prompts and replies. `found` counts the programs."""
-
     checkpoint: Checkpoint
     problem: Problem
     found: ImportResult

@@ -21,8 +21,6 @@ _FEW_ROWS = 4
 
 @dataclass(frozen=True, slots=True)
 class SeedReport:
-    """Evaluation of one starting program."""
-
     name: str
     """File name, for example `seed.py`, or `the initial program` of an OpenEvolve project."""
     evaluation: Evaluation
@@ -31,8 +29,6 @@ class SeedReport:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """Result of `check_problem` for a valid folder."""
-
     problem: Problem
     seeds: tuple[SeedReport, ...]
     warnings: tuple[str, ...]

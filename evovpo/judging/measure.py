@@ -19,8 +19,6 @@ from evovpo.types import Group, Problem, Program, Rewards
 
 
 class JudgedAnswer(NamedTuple):
-    """One evaluated answer in a completion."""
-
     key: str | None
     """Equal for equal answers; `None` if the answer is unreadable or missing."""
     rewards: Rewards | None
@@ -32,7 +30,6 @@ class JudgedAnswer(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """True if every reward is 1."""
         return self.rewards is not None and min(self.rewards) >= 1.0
 
 
@@ -84,15 +81,12 @@ class Measure:
 
     @property
     def right_C_m(self) -> npt.NDArray[np.bool_]:
-        """True for each answer whose rewards are all 1, of shape (C, m)."""
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        """Return, for each k, the expected maximum of `values_C_m` among k answers."""
         return best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
-        """Return, for each k, the probability that at least one of k answers is right."""
         return pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
@@ -100,7 +94,6 @@ class Measure:
         return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
-        """Return `unseen_pass_at_k`, or `pass_at_k` if there are no held-out rows."""
         unseen = self.unseen_pass_at_k(ks)
         return self.pass_at_k(ks) if unseen is None else unseen
 
@@ -135,7 +128,6 @@ class Measure:
 
     @property
     def diversity(self) -> float:
-        """Mean L1 distance between the reward vectors of two answers, from 0 to D."""
         return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
 
     @property
@@ -152,7 +144,6 @@ class Measure:
 
     @property
     def distinct_share(self) -> float:
-        """Number of different answers divided by the number of answers."""
         return distinct_share([key for chain in self.keys_C_m for key in chain])
 
     def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:

@@ -29,8 +29,6 @@ _OBJECT_STORE_BYTES = 100 << 20
 
 
 class RayJob(NamedTuple):
-    """The data that a Ray task needs for an evaluation."""
-
     problem: Problem
     config: Config
     """The settings for evaluations; all others have default values, so that runs can share an evaluator."""

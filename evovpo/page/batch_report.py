@@ -128,7 +128,6 @@ def arm_rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 
 def arms_table(results: Results) -> Table:
-    """Return a terminal table with a row for each arm (proposer, strategy and budget)."""
     figures = ("ended", "solved [95 %]", "held-out", "only here", "best reward [95 %]")
     shown = plain_table(folded("arm"), *(right(name, no_wrap=True) for name in figures))
     _, *rows = arm_rows(results)
@@ -181,7 +180,6 @@ def _arm_json(results: Results, found: ArmRows) -> dict[str, Json]:
 
 
 def solved_share(evaluations: float) -> Figure:
-    """Return a `Figure` that computes the share of problems solved within a number of evaluations."""
     return solved_within(evaluations, replace(SOLVED_ROWS, is_sum=False))
 
 

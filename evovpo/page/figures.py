@@ -65,8 +65,6 @@ class Milestone(NamedTuple):
 
 @dataclass
 class IslandFigures:
-    """Statistics of one island, a part of the population of programs."""
-
     proposed: int = 0
     judged: int = 0
     since_rise: int = 0

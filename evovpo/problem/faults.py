@@ -13,8 +13,6 @@ TOML, EXAMPLES, SCORER = "problem.toml", "examples.json", "score.py"
 
 @dataclass(slots=True)
 class Faults:
-    """The errors found in the files of one folder."""
-
     folder: Path
     texts: list[str] = field(default_factory=list)
 
@@ -24,7 +22,6 @@ class Faults:
         self.texts.append(f"{place}: expected {expected}, found {found}; {fix}")
 
     def check_keys(self, file: str, where: str, found: Iterable[str], known: Collection[str]) -> None:
-        """Add an error for each key of `found` that is not in `known`."""
         for key in found:
             if key not in known:
                 self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))

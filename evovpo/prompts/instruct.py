@@ -21,8 +21,6 @@ _PROGRAM_CHARACTERS = 40_000
 
 
 class _InstructFormat:
-    """The base class of `RewriteFormat` and `DiffFormat`."""
-
     reply_tokens = 16_384  # with room for reasoning before the programs
     max_rows = 7
     rollouts = 1
@@ -36,10 +34,7 @@ class _InstructFormat:
         self._templates = templates or load_templates()
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
-        """Return the system message, if there is one, and the user message.
-
-        If there is no parent but the format needs a program to change, the first starting program is shown.
-        """
+        """Return the system message, if there is one, and the user message."""
         language = program_text.language_of(problem.suffix)
         parent, partner = request.parent, request.partner
         # The statement of an OpenEvolve project is its system message: it is not repeated for the user.

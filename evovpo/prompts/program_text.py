@@ -96,7 +96,6 @@ def one_line(text: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with six significant digits."""
     return f"{value:.6g}"
 
 
@@ -156,7 +155,6 @@ def better_at(problem: Problem, ours: Evaluation, theirs: Evaluation) -> str:
 
 
 def shown_call(entry: str, inputs: Sequence[Json]) -> str:
-    """Return Python code that calls the function `entry` with the inputs of an example."""
     return f"{entry}({', '.join(repr(value) for value in inputs)})"
 
 

@@ -13,14 +13,11 @@ from evovpo.types import Evaluation, Message, ParentRole, Problem, Program, Prom
 
 
 class Change(NamedTuple):
-    """One change in the history of a program."""
-
     idea: str
     """The model's description of the change, in one line."""
     before: float
     """Merit of the parent (`evovpo.analysis.scores.merit`)."""
     after: float
-    """Merit of the changed program."""
 
 
 CHANGES = 3
@@ -29,8 +26,6 @@ CHANGES = 3
 
 @dataclass(frozen=True, slots=True)
 class ShownProgram:
-    """An evaluated program that a prompt shows."""
-
     program: Program
     evaluation: Evaluation
     changes: tuple[Change, ...] = ()
@@ -38,8 +33,6 @@ class ShownProgram:
 
 
 class Attempt(NamedTuple):
-    """An earlier failed answer to a prompt with the same parent."""
-
     text: str
     reason: str
 
@@ -62,8 +55,6 @@ class PromptRequest:
 
 
 class Answer(NamedTuple):
-    """An answer in a completion: its text, its program if one could be parsed, and the span of its tokens."""
-
     text: str
     program: Program | None
     token_span: tuple[int, int] | None

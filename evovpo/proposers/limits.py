@@ -31,8 +31,6 @@ def make_room(connections: int) -> None:
 
 
 class Spending(NamedTuple):
-    """Tokens and money spent on requests so far."""
-
     tokens: int = 0
     money: float = 0.0
 
@@ -79,8 +77,6 @@ class Budget:
 
 @dataclass(eq=False, slots=True)
 class PendingPrompt:
-    """A prompt with requests in flight."""
-
     prompt: Prompt
     name: str
     load: Callable[[], Awaitable[None]] | None = None

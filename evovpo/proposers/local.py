@@ -46,8 +46,6 @@ _ONE_LOADING = threading.Lock()
 
 @dataclass(frozen=True)
 class LocalPolicy:
-    """A policy version loaded for sampling."""
-
     number: int
     weights: Weights
     tokenizer: Any
@@ -185,7 +183,6 @@ def _damage_named(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def no_progress_bar() -> Iterator[None]:
-    """Turn off the progress bars of transformers in a `with` block."""
     log: Any = transformers_logging  # not typed
     was_enabled = log.is_progress_bar_enabled()
     log.disable_progress_bar()
@@ -228,11 +225,8 @@ class _Waiting:
 class LocalProposer:
     """A proposer that samples from a policy version in batches, in one worker thread.
 
-    Requests that arrive while the worker is busy share the next batch of up to `max_batch_rows` replies. A
-    larger request has a batch of its own. Token ids include the end token; texts do not.
-
-    `loaded` is the policy of `version`, if it is loaded already. `follow` is called for every prompt and
-    returns the version to use. A new version is loaded between two batches.
+    Token ids include the end token; texts do not. `loaded` is the policy of `version`, if it is loaded
+    already. `follow` is called for every prompt and returns the version to use.
     """
 
     def __init__(

@@ -34,12 +34,7 @@ class OpenAIProposer:
 
     If there are several `models`, one is drawn for each prompt. `version` is the policy to sample from
     (default: version 0, the server's own weights). `follow`, if given, is called for every prompt and returns
-    the version to use. `version` and `follow` can be used only with a single model. A missing adapter is
-    loaded into the server and checked against its published log-probabilities. An old adapter is unloaded
-    after its last request.
-
-    A request is tried `settings.attempts` times. If the server is busy, failing or too slow, attempts go on
-    for at least `settings.patience_seconds`. Waits start at `wait_seconds` and double. `record` is called for
+    the version to use. `version` and `follow` can be used only with a single model. `record` is called for
     every request. `spent_before` returns the stored spending of a run. Warnings in `said` are not repeated.
     """
 
@@ -90,7 +85,6 @@ class OpenAIProposer:
 
     @property
     def trouble(self) -> str:
-        """Description of the failing servers that are being retried, or an empty string."""
         return "; ".join(filter(None, (client.trouble for client in self._clients.values())))
 
     async def check(self) -> None:

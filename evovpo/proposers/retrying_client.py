@@ -93,7 +93,6 @@ class Client:
 
     @property
     def trouble(self) -> str:
-        """Description of the failure that is retried next, or an empty string."""
         at, failure = min(self._failing.values(), default=(0.0, ""))
         left = at - time.monotonic()
         return failure and f"{failure}; next try " + (f"in {left:.0f} s" if left > 0 else "under way")

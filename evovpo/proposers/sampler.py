@@ -37,8 +37,6 @@ removing every finished row at once would cost more than it saves."""
 
 
 class SampleRequest(NamedTuple):
-    """A request for sampled replies to one prompt."""
-
     prompt_ids: tuple[int, ...]
     seed: int
     indices: tuple[int, ...]

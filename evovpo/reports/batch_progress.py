@@ -52,7 +52,6 @@ class BatchProgress(WorkBar):
         return super().__enter__()
 
     def take(self, message: Message) -> None:
-        """Update the bar with a worker's message about one run of the batch."""
         cell = self._cells[message.name]
         match message:
             case TaskStarted():
@@ -68,7 +67,6 @@ class BatchProgress(WorkBar):
         self._show_all()
 
     def pause(self) -> None:
-        """Refresh the displayed totals of server requests, at most every 5 seconds."""
         if self._totals is not None and time.monotonic() - self._read_at >= _READ_EVERY_SECONDS:
             self._read_at = time.monotonic()
             begun = (run for run, cell in self._cells.items() if cell.is_under_way or cell.is_ended)

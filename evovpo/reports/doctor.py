@@ -35,14 +35,11 @@ _STYLES = {Verdict.WORTH: "green", Verdict.CHANGE: "yellow", Verdict.NOT: "red"}
 
 
 class DoctorReport(NamedTuple):
-    """The diagnosis of a problem, and the run whose answers were diagnosed."""
-
     problem: Problem
     """The stored problem, with the current grouping of the problem's folder."""
     run: Run
     diagnosis: Diagnosis
     is_new: bool = False
-    """True if the run was made for this report."""
 
 
 def named_problem(target: str) -> Problem | None:
@@ -107,7 +104,6 @@ def _report(store: Store, run: Run, problem: Problem) -> DoctorReport | None:
 
 
 def report_view(report: DoctorReport) -> RenderableType:
-    """Return a report for the terminal: verdict, reasons, statistics, components and advice."""
     diagnosis = report.diagnosis
     title = Text(f"{printable(report.problem.id)}: ", style="bold")
     said = f"VPO is {diagnosis.verdict}, with the answers that there are now."
@@ -148,7 +144,6 @@ def _origin(report: DoctorReport) -> str:
 
 
 def figures_table(diagnosis: Diagnosis) -> Table:
-    """Return a table of the statistics of a diagnosis, with their meanings."""
     figures = diagnosis.figures
     rank = f"{figures.rank:.1f} of {len(figures.mean_rewards)}"
     correlation = "-" if figures.correlation is None else f"{figures.correlation:.2f}"

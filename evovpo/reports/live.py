@@ -113,12 +113,10 @@ class LiveProgress(WorkBar):
         super().__init__(console)
 
     def waiting(self, reason: str) -> None:
-        """Show why the search cannot begin yet."""
         self.show(f"{reason} ...", 0, None)
         self._line(f"{reason} ...")
 
     def started(self, run: Run) -> None:
-        """Show the id, problem and seed of a run that is now stored."""
         self.run, self._begin = run, time.monotonic()
         style = Config.from_json(run.config_json).prompt.style
         how = f"seed {run.seed}" + f", asks in style {style}" * (style != "auto")
@@ -156,7 +154,6 @@ class LiveProgress(WorkBar):
     _has_waited = False
 
     def status(self) -> str:
-        """Return one line with the progress of the run, or what it is waiting for."""
         return ", ".join(filter(None, (super().status(), self._said)))
 
 

@@ -30,7 +30,6 @@ class KCurve(NamedTuple):
     label: str
     ks: tuple[int, ...]
     intervals: tuple[Interval, ...]
-    """Mean and interval for each k."""
 
     @property
     def means(self) -> list[float]:
@@ -54,11 +53,7 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write a picture that compares each arm (set of settings) with the reference arm, in one panel per arm.
-
-    A panel shows the arm's statistic minus the reference arm's, for each k. Bands are 95 % intervals of
-    paired differences. A filled mark means that the interval excludes zero. Grey lines are the other arms.
-    """
+    """Write a picture that compares each arm (set of settings) with the reference arm, one panel per arm."""
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
     columns = min(3, len(differences))

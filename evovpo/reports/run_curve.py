@@ -30,11 +30,7 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write a PNG of a run's best mean reward over evaluations. Raises `ConfigError` if this fails.
-
-    If a single score ranks programs, the best score is drawn instead. Otherwise, a second curve may show the
-    best score or the share of passed objectives.
-    """
+    """Write a PNG of a run's best reward or score over evaluations. Raises `ConfigError` if this fails."""
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
     x = [point.evaluations for point in curve] or [0]

@@ -126,7 +126,6 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
 
 
 def result(view: RunView, outcome: Outcome) -> RenderableType:
-    """Return the final report of a run: headline, program, examples and a table of results."""
     solved_after = solved_at(view.summary.curve, len(view.problem.objectives))
     parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
     parts += [Text(printable(view.problem.statement), style="italic"), Text()]
@@ -139,7 +138,6 @@ def result(view: RunView, outcome: Outcome) -> RenderableType:
 
 
 def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
-    """Return the report of a stored run: result, lineage and curve."""
     summary = view.summary
     if view.best is None:
         return Text(f"Run {view.run.id} of {view.problem.id} has judged nothing yet.", style="yellow")
@@ -196,7 +194,6 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
 
 
 def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
-    """Return the content of `run_report` as JSON."""
     outcome = outcome_json(view.outcome(0.0))
     del outcome["seconds"]
     point_keys = ("evaluations", "best_mean_reward", "examples_passed")

@@ -184,7 +184,6 @@ def row_json(row: RunRow) -> dict[str, Json]:
 
 
 def population_table(search: SearchState) -> Table:
-    """Return a table of the islands (subpopulations) of a search."""
     table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
     for island in search.population.islands:
         best = max((member.mean_reward for member in island.members), default=0.0)
@@ -206,7 +205,6 @@ def population_json(search: SearchState) -> list[Json]:
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:
-    """Return the table of problems, with each problem statement cut to one line."""
     table = plain_table(Column("problem", no_wrap=True), right("rows", no_wrap=True), "asks for")
     for problem in problems:
         rows = f"{len(problem.train)}+{len(problem.heldout)}" if problem.is_by_example else "scorer"
@@ -216,7 +214,6 @@ def problems_table(problems: Sequence[Problem]) -> Table:
 
 
 def check_view(report: CheckReport) -> RenderableType:
-    """Return the result of checking a problem folder, for the terminal."""
     problem = report.problem
     counts = ("training rows", "held-out rows") if problem.is_by_example else ()
     table = plain_table("starting program", "ends", right("mean reward"), *map(right, counts))
@@ -280,7 +277,6 @@ def bounds_text(store: Store, run_id: str) -> str:
 
 
 def settings_table(settings: OpenEvolveSettings) -> RenderableType:
-    """Return a table of the keys of an OpenEvolve configuration file and their effects, sorted by effect."""
     table = plain_table("key of the file", "here", folded())
     styles = {Effect.MAPPED: "green", Effect.NONE: "dim", Effect.UNKNOWN: "yellow"}
     for effect, style in styles.items():

@@ -92,7 +92,6 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def right(header: RenderableType, **settings: Any) -> Column:
-    """Return a right-aligned column for numbers."""
     return Column(header, justify="right", **settings)
 
 
@@ -102,7 +101,6 @@ def folded(header: RenderableType = "", **settings: Any) -> Column:
 
 
 def shortened(table: Table, hidden: int) -> RenderableType:
-    """Return a table, followed by the number of hidden rows if any are hidden."""
     return Group(table, Text(f"   ... and {hidden} more", style="dim")) if hidden > 0 else table
 
 

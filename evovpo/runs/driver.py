@@ -85,7 +85,6 @@ class Driver:
 
     @property
     def executed(self) -> int:
-        """Number of programs run in the sandbox so far."""
         return self._groups.executed
 
     async def run(self) -> RunStatus:
@@ -161,11 +160,7 @@ class Driver:
                 await self._judge_and_tell(prompt, [None])
 
     def _may_ask(self) -> bool:
-        """Return whether another prompt may be sent now.
-
-        Replies that have arrived are judged first, unless this takes long. The setting `in_flight` limits the
-        number of unanswered prompts, and also the number of prompts whose replies are being judged.
-        """
+        """Return whether another prompt may be sent now. Replies are judged first, unless this takes long."""
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.standing.is_over or self.stop_reason or (arrived and arrived[0].patience()):
             return False

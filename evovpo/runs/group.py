@@ -26,10 +26,7 @@ from evovpo.types import (
 
 
 class Found(NamedTuple):
-    """The parsed and evaluated answers in all replies to one prompt."""
-
     slots_of: list[list[Answer]]
-    """The answers of each rollout."""
     fresh: dict[str, Evaluation]
     ran: set[str]
     """Ids of the programs run for this group. Programs already running for another group are left out."""

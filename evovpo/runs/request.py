@@ -28,8 +28,6 @@ from evovpo.types import Evaluation, Problem, Run, RunPart, Status
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Everything that determines a run."""
-
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...] = ()

@@ -123,7 +123,6 @@ def start_or_resume(
     on_start: Callable[[Run], None] = lambda run: None,
     on_tell: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Start the run `request.run_id`, or resume the run if it is stored already."""
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)

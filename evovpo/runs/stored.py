@@ -63,7 +63,6 @@ class Outcome(NamedTuple):
 
     @property
     def best(self) -> float:
-        """The score of `program` or, if there is no score, the best mean reward."""
         return self.best_mean_reward if self.score is None else self.score
 
     @property
@@ -78,18 +77,14 @@ class Outcome(NamedTuple):
 
     @property
     def is_memorised(self) -> bool:
-        """True if the best program passes all training rows but fails a held-out row."""
         return self.solved and self.solved_heldout is False
 
     @property
     def is_by_score(self) -> bool:
-        """True if `program` is the best by score but not by mean reward."""
         return self.score is not None and self.program_id != self.best_mean_program_id
 
 
 class RowResult(NamedTuple):
-    """Result of a program on one training row or held-out row."""
-
     inputs: tuple[Json, ...]
     output: Json
     got: Json
@@ -98,8 +93,6 @@ class RowResult(NamedTuple):
 
 
 class Ancestor(NamedTuple):
-    """One row of a lineage: a program or one of its ancestors."""
-
     program: Program
     origin: str
     """How the program was made: `seed`, `root`, `mutate` (also for repairs), `crossover`, `join`, `shorten`,

@@ -52,7 +52,6 @@ class Finding(NamedTuple):
     """The best verdict possible in view of the finding; `WORTH` if the finding is only information."""
     text: str
     advice: str = ""
-    """Recommended action; may be empty."""
 
 
 class Advice(NamedTuple):
@@ -81,12 +80,10 @@ class Diagnosis:
 
     @property
     def is_grouping_advised(self) -> bool:
-        """True if components can be grouped and training is worthwhile."""
         return len(self.advice.groups) < len(self.sample.names) and self.verdict is not Verdict.NOT
 
     @property
     def objective_groups(self) -> list[list[str]]:
-        """The advised groups, each as a list of objective names."""
         return [
             [name for index in group for name in self.sample.members[index]] for group in self.advice.groups
         ]

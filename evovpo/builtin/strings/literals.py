@@ -16,10 +16,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|\d{2,}")
 
 
 class Literals:
-    """Draws random leaves of expression trees. `rows` has N rows of argument strings.
-
-    Separators that occur in the rows, and words that occur in at least two rows, are drawn more often.
-    """
+    """Draws random leaves of expression trees. `rows` has N rows of argument strings."""
 
     def __init__(self, rng: Random, rows: Sequence[Sequence[str]]) -> None:
         self.rng = rng
@@ -63,11 +60,9 @@ class Literals:
         )
 
     def index(self) -> Tree:
-        """Return a random index of an item; negative indices count from the end."""
         return ("int", self.rng.choices((0, 1, 2, 3, -1, -2, -3), (6, 5, 3, 1.5, 5, 2, 1))[0])
 
     def bound(self) -> Tree:
-        """Return a random bound of a slice; negative bounds count from the end."""
         values = (1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5)
         return ("int", self.rng.choices(values, (8, 6, 5, 4, 2, 1, 1, 1, 4, 3, 2, 2, 0.7))[0])
 

@@ -49,7 +49,6 @@ def run_class(run: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return `text` with the token brackets `⟦⟧` replaced by `[]`."""
     return text.replace("⟦", "[").replace("⟧", "]")
 
 
@@ -159,10 +158,7 @@ def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) ->
 
 
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text for each of N rows, with the kind and length of each run of the arguments.
-
-    Short words and numbers that occur in several rows are also spelled out, as the program may need them.
-    """
+    """Return one text for each of N rows, with the kind and length of each run of the arguments."""
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})
     texts = []
@@ -186,11 +182,7 @@ def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def describe_outputs(rows: Sequence[Sequence[str]], outputs: Sequence[str | None]) -> list[str]:
-    """Return one text for each of N rows, which shows the output as references to runs and as characters.
-
-    A reference counts runs from the start or the end of an argument. If several references fit a piece of an
-    output, the one that fits in most rows is used. An output of None is written as an error.
-    """
+    """Return one text per row: its output as references to runs and as characters. None is an error."""
     per_row = [tuple(tuple(runs(text)) for text in row) for row in rows]
     constants = _common_affix_positions(outputs)
     pieces = [

@@ -141,7 +141,6 @@ class Sampler(Literals):
         return tree
 
     def plain_list_of(self, subject: Tree) -> Tree:
-        """Return a random tree that computes a list of parts of the string `subject`."""
         name = self._pick(_LIST_OPS)
         if name == "findall":
             return (name, ("pat", self.rng.choice(FOUND_PATTERNS)), subject)
@@ -151,7 +150,6 @@ class Sampler(Literals):
         return self.plain_list_of(self.string(depth - 1))
 
     def strings(self, depth: int) -> Tree:
-        """Return a random tree for a list of strings. A larger `depth` allows more nested operations."""
         name = self._pick(_JOINED_OPS)
         if name in ("words", "split", "findall") or depth <= -1:
             return self.plain_list(depth)

@@ -23,8 +23,6 @@ _WALL_SECONDS, _CPU_SECONDS = 10, 6
 
 
 class TaskImport(NamedTuple):
-    """Result of importing a file of tasks."""
-
     folders: tuple[Path, ...]
     skipped: tuple[SkippedTask, ...]
     tests: int

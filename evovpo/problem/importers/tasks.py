@@ -20,8 +20,6 @@ _GZIP = b"\x1f\x8b"
 
 
 class Case(NamedTuple):
-    """One call of the function, with its expected result."""
-
     arguments: tuple[Json, ...]
     expected: Json
 
@@ -45,8 +43,6 @@ class ImportedTask(NamedTuple):
 
 
 class SkippedTask(NamedTuple):
-    """A task that cannot be turned into a problem."""
-
     name: str
     reason: str
 

@@ -60,7 +60,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def status(self) -> Status:
-        """Outcome of the program's evaluation, inferred from the metrics."""
         if dict(self.metrics).get("timeout") is True:
             return Status.TIMEOUT
         is_scored = any(name != "error" and type(value) in (int, float) for name, value in self.metrics)

@@ -17,8 +17,6 @@ from evovpo.types import Feature
 
 
 class Effect(StrEnum):
-    """The effect that a key of OpenEvolve's configuration has in evovpo."""
-
     MAPPED = "mapped"
     NONE = "without effect"
     UNKNOWN = "unknown"
@@ -33,8 +31,6 @@ class Key(NamedTuple):
 
 
 class OpenEvolveSettings(NamedTuple):
-    """An OpenEvolve configuration, converted to settings of evovpo."""
-
     values: dict[str, object]
     """Setting of evovpo, such as `search.islands`, -> value; only settings that the file determines."""
     models: tuple[dict[str, object], ...]

@@ -25,8 +25,6 @@ _MOST_BUNDLED_FILES = 200
 
 
 class Project(NamedTuple):
-    """The files of an OpenEvolve project."""
-
     folder: Path
     evaluator: str
     stages: tuple[str, ...]

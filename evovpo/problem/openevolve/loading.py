@@ -41,8 +41,6 @@ _RESULT_BYTES = 1 << 20
 
 
 class LoadedProject(NamedTuple):
-    """A project as a problem, with its settings and the evaluation of its initial program."""
-
     problem: Problem
     initial: Evaluation | None
     """Evaluation of the initial program by all stages, without thresholds; None if the problem is stored."""

@@ -130,7 +130,6 @@ def learn(
 
 
 def objectives_of(declared: Mapping[str, MetricDeclaration]) -> list[str]:
-    """Return the names of the metrics declared as objectives."""
     return [name for name, said in declared.items() if not said.ignore]
 
 
@@ -186,10 +185,7 @@ def draft(metrics: Mapping[str, Json], left_out: Collection[str]) -> str:
 def suggest_bounds(folder: EvaluatorFolder, judged: Sequence[Mapping[str, Json]]) -> str:
     """Return a `metrics.toml` text with bounds and directions for the metrics of evaluated programs.
 
-    The worse bound is the 5th percentile, counted from the worst value. Thus, a few failures do not
-    stretch the scale. The better bound is best + (best - worse) / 4, where `best` is the best value. If all
-    values have one sign and this bound has the other sign, the bound becomes 0. A direction (higher or lower
-    is better) that is not declared is guessed from the metric's name.
+    A direction (higher or lower is better) that is not declared is guessed from the metric's name.
     """
     lines = [
         "# Metrics as objectives, with bounds from a run: the worse bound is the 5th percentile, the better",
