@@ -1,10 +1,13 @@
 """The `ask` and `tell` interface: evovpo chooses prompts; your code samples and evaluates programs."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
-from evovpo.api.evolve import make_rollouts
-from evovpo.api.problems import Row, problem_of_examples
+from evovpo.api.evolve import make_rollouts, merged_settings, short_errors
+from evovpo.api.frames import is_frame
+from evovpo.api.problems import Examples, problem_of_examples
 from evovpo.builtin.strings.joining import join_language
 from evovpo.config import Config
 from evovpo.errors import ConfigError
@@ -18,7 +21,7 @@ from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Sampling
 
 
 class Search:
-    """A search that your own loop drives. It needs no store, no model and no sandbox.
+    """A search that your own code drives: your code samples completions and evaluates their programs.
 
         search = Search(examples=[(("Ada Lovelace",), "A. Lovelace")], evaluations=100)
         while (prompt := search.ask()) is not None:
@@ -27,15 +30,17 @@ class Search:
             search.tell(prompt, texts, rewards)
         print(search.best)
 
-    Give either `examples` (as for `evolve`) or `problem` (a folder, or the name of a bundled problem).
-    `settings` are as for `evolve`. The same seed and the same calls in the same order give the same search.
+    If `prompt.has_model` is false, the prompt already contains programs. Give either `examples` or `problem`
+    (a folder, the name of a bundled problem, or a DataFrame of examples). `examples` and `settings` are as
+    for `evolve`. The same seed and the same calls in the same order give the same search.
     """
 
+    @short_errors
     def __init__(
         self,
-        problem: str | None = None,
+        problem: str | Any = None,
         *,
-        examples: Sequence[Row] | None = None,
+        examples: Examples | None = None,
         seed_program: str | None = None,
         entry: str = "solve",
         statement: str = "",
@@ -45,10 +50,14 @@ class Search:
     ) -> None:
         if (problem is None) == (examples is None):
             raise ConfigError("expected problem or examples; give one of them")
-        given = {"proposer.name": "own", "search.evaluations": evaluations, **(settings or {})}
-        config = Config.load(None, given)
-        if examples is not None:
-            self.problem: Problem = problem_of_examples(examples, (), seed_program, entry, statement)
+        given = {"proposer.name": "own", "search.evaluations": evaluations}
+        config = Config.load(None, merged_settings(given, settings))
+        if examples is not None or is_frame(problem):
+            rows = problem if examples is None else examples
+            doubts: list[str] = []
+            self.problem: Problem = problem_of_examples(rows, (), seed_program, entry, statement, doubts)
+            for doubt in doubts:
+                warnings.warn(doubt, stacklevel=3)
         else:
             self.problem = load_problem(resolve_problem(str(problem)))
         made_by, language = choose_format(self.problem, config), join_language(self.problem)
@@ -77,7 +86,7 @@ class Search:
         return self._search.ask()
 
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
-        """Return the sources of new programs in `texts` or, if `prompt.has_model` is false, in `prompt`."""
+        """Return the source of each new program in `texts`, or in a prompt that contains programs."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]

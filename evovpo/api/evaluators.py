@@ -24,6 +24,10 @@ def project_of(
     Functions and source text are first written to files in `evovpo-out`. Raises `ConfigError` for unusable
     arguments, and `ProblemError` if a file cannot be written.
     """
+    for what, value in (("evaluator", evaluator), ("initial_program", initial_program)):
+        text = str(value)
+        if text.endswith(".py") and "\n" not in text and not Path(text).is_file():
+            raise ConfigError(f"{what}: expected a file, found none at {text}; correct the path")
     source = evaluator_source(evaluator) if callable(evaluator) else ""
     if isinstance(initial_program, Sequence) and not isinstance(initial_program, str):
         initial_program = "\n".join(initial_program) + "\n"
@@ -44,7 +48,7 @@ def project_of(
 
 
 def evaluator_source(function: EvaluatorFunction) -> str:
-    """Return the source of a module with `function`, named `evaluate`, and all that the function uses."""
+    """Return module source that defines `function` as `evaluate`, and all names that `function` uses."""
     found: dict[str, str] = {}
     _collect(function, found)
     name = getattr(function, "__name__", "")

@@ -1,23 +1,31 @@
 """Runs or resumes a whole search in one call, for a named problem or for Python values."""
 
 import asyncio
+import contextlib
+import ctypes
+import functools
 import inspect
+import json
+import threading
 import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from rich.console import Console
 
 from evovpo.analysis.scores import combined_curve
+from evovpo.api.best import Best, best_of
 from evovpo.api.evaluators import EvaluatorFunction, project_of
-from evovpo.api.notebook import curve_html, program_html
+from evovpo.api.frames import frame_rows, is_frame
+from evovpo.api.notebook import curve_html, ending
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
-from evovpo.errors import ConfigError, EvovpoError, ProblemError
+from evovpo.errors import ConfigError, EvovpoError, ProblemError, ProposerError
+from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
 from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
@@ -28,43 +36,17 @@ from evovpo.runs.request import RunRequest, open_request
 from evovpo.runs.start_resume import resume as resume_run
 from evovpo.runs.start_resume import start
 from evovpo.runs.stored import Outcome, find_run, stored_run
-from evovpo.sandbox import Sandbox
 from evovpo.store import Store
-from evovpo.types import Json, Prompt, Rollout, Run, Sampling, Status
+from evovpo.types import Json, Prompt, Rollout, Run, Sampling, Status, content_id
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
 """A function (messages, n) -> n texts, sync or async. A message has `role` and `content`, as in chat APIs."""
+DEFAULT_STORE = "sqlite:///evovpo.db"
+_IN_MEMORY = (":memory:", "sqlite://", "sqlite:///:memory:", "sqlite:///%3Amemory%3A")
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 OnStart = Callable[[Run], None]
 OnTell = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best program of a run."""
-
-    id: str
-    source: str
-    rewards: dict[str, float]
-    """Component -> reward in [0, 1]."""
-    mean_reward: float
-    metrics: dict[str, Json]
-    """Raw metrics, if the evaluator returns any."""
-    entry: str = ""
-    """Name of the function that the program defines; empty if an OpenEvolve evaluator runs the program."""
-
-    def __call__(self, *arguments: Json) -> Json:
-        """Run the program in the sandbox. Raises `ProblemError` if the program fails or is not a function."""
-        if not self.entry:
-            raise ProblemError("the best program is no function: its evaluator runs it; save best.source")
-        with Sandbox(workers=1) as sandbox:
-            result = sandbox.run(self.source, self.entry, [arguments], per_case=True)
-        if result.status is not Status.OK or result.errors[0] is not None:
-            raise ProblemError(f"{self.entry}{arguments!r}: {result.detail or result.errors[0]}")
-        return result.outputs[0]
-
-    def _repr_html_(self) -> str:
-        return program_html(self.source, self.metrics or self.rewards)
 
 
 @dataclass(frozen=True)
@@ -82,24 +64,41 @@ class EvolveResult:
     store: str
     stopped: str
     """Why an unsolved run ended early or judged no program; else empty."""
+    ending: str = ""
+    """Status and result on held-out rows, such as `memorised, right on 3 of 8 held-out rows`."""
     score_name: str = "mean reward"
     """Name of the score that ranks programs; the curve shows this score."""
     curve: tuple[tuple[int, float], ...] = ()
     """(evaluations, best score so far) for each improvement."""
 
     def _repr_html_(self) -> str:
-        solved = "solved" if self.solved_train else self.stopped or "not solved"
-        head = f"<b>run {self.id}</b>: {escape(solved)}, {self.evaluations} evaluations"
+        reason = f" ({self.stopped})" * bool(self.stopped)
+        head = f"<b>run {self.id}</b>: {escape(self.ending + reason)}, {self.evaluations} evaluations"
         return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
 
 
+def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return `function` with short tracebacks of its errors. Only a `ProposerError` keeps its cause."""
+
+    @functools.wraps(function)
+    def called(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return function(*arguments, **named)
+        except (EvovpoError, KeyboardInterrupt) as error:
+            cause = error.__cause__ if isinstance(error, ProposerError) else None
+            raise error.with_traceback(None) from cause
+
+    return called
+
+
+@short_errors
 def evolve(
     problem: str | Path | Any = None,
     *,
     examples: Examples | None = None,
     heldout: Examples = (),
     score: ScoreFunction | None = None,
-    inputs: Sequence[Sequence[Json]] = (),
+    inputs: Sequence[Sequence[Json]] | Any = (),
     seed_program: str | None = None,
     evaluator: str | Path | EvaluatorFunction | None = None,
     initial_program: str | Path | Sequence[str] | None = None,
@@ -111,7 +110,7 @@ def evolve(
     model: str = "",
     evaluations: int | None = None,
     seed: int = 0,
-    store: str | Path = "sqlite:///evovpo.db",
+    store: str | Path = DEFAULT_STORE,
     settings: Mapping[str, object] | None = None,
     progress: bool | None = None,
 ) -> EvolveResult:
@@ -119,98 +118,146 @@ def evolve(
 
     Give exactly one of these problems:
 
-    - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines).
+    - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines, DataFrame). The
+      last column of a table is the result. Up to 16 rows are for training, the next rows are held out.
     - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. The search
-      does not see the rows in `heldout`; only their results are reported.
-    - `score`: a function that gets the candidate's outputs for `inputs` and runs in this process. Where the
-      candidate raises, the output is `evovpo.Failed`. `seed_program` must define the function `entry`.
-    - `evaluator`, as in OpenEvolve: a file, or a function that takes the path of a program. It runs in
-      the sandbox. `initial_program` is a file or source text.
+      does not see the rows in `heldout`; only their results are reported. A DataFrame that is given as
+      `problem` with `heldout`, `seed_program`, `entry` or `statement` is used as `examples`.
+    - `score`: a function of the candidate's outputs for `inputs`; it runs in this process. If the candidate
+      raises an exception, the output is `evovpo.Failed`. `seed_program` must define the function `entry`.
+      `inputs` are lists of arguments, a NumPy array or a DataFrame.
+    - `evaluator`, as in OpenEvolve: a file, or a function that takes the path of a program. The evaluator
+      runs in the sandbox. `initial_program` is a file or source text.
 
     The programs come from `proposer`, from `model` on the server at `base_url`, or by default from the
     built-in model. `config` is a TOML file, or a YAML file for an OpenEvolve project. `settings` maps names
     to values, such as `{"search.islands": 2}`. By default, progress is shown on a terminal and in a notebook.
 
-    Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`.
+    Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`. If
+    `proposer` raises, its exception is the cause of a `ConfigError`. After an error or an interrupt (Ctrl-C,
+    or stop in a notebook), `resume` continues the run.
     """
-    if hasattr(problem, "to_dict"):  # a DataFrame
-        problem, examples = None, problem
     if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
         raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
     if proposer is not None and (base_url or model):
         raise ConfigError("expected proposer or a model behind base_url, found both; give one of them")
+    if is_frame(problem) and (len(heldout) or seed_program or statement or entry != "solve"):
+        problem, examples = None, problem
     given: dict[str, object] = {"run.seed": seed, "store.url": store}
     if evaluations is not None:
         given["search.evaluations"] = evaluations
     if proposer is not None:
         given |= {"proposer.name": "own", "search.in_flight": 1}
-    elif model:
-        given |= {"proposer.name": "openai", "proposer.model": model, "proposer.base_url": base_url}
-    changes = {**given, **(settings or {})}
+    elif base_url or model:
+        server = {"name": "openai", "model": model, "base_url": base_url}
+        given |= {f"proposer.{key}": value for key, value in server.items() if value}
+    changes = merged_settings(given, settings)
 
     file = None if config is None else Path(config)
     doubts: list[str] = []
+    faults: list[str] = []
 
     def run() -> EvolveResult:
         if problem is not None:
-            request = open_request(str(problem), file, changes)
+            request = open_request(_name_of(problem), file, changes)
         elif evaluator is not None:
             name, initial = project_of(evaluator, initial_program)
             own = {"evaluator.initial_program": initial} if initial else {}
             request = open_request(name, file, changes | own)
         elif examples is not None:
-            made = problem_of_examples(examples, heldout, seed_program, entry, statement)
+            made = problem_of_examples(examples, heldout, seed_program, entry, statement, doubts)
             request = RunRequest(made, Config.load(file, changes))
         else:
             assert score is not None
-            if seed_program is None or not inputs:
+            if seed_program is None or len(inputs) == 0:
                 raise ConfigError("score needs seed_program, and inputs to run it on; give both")
             loaded = Config.load(file, changes)
-            scored, scorer = problem_of_score(score, inputs, seed_program, entry, statement, loaded)
-            request = RunRequest(scored, loaded, scorer=scorer)
+            made, scorer = problem_of_score(score, inputs, seed_program, entry, statement, loaded, faults)
+            request = RunRequest(made, loaded, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
 
         def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-            own = None if proposer is None else FunctionProposer(proposer)
-            return start(request, opened, own, on_start, on_tell)
+            outcome = start(request, opened, _proposer_of(proposer), on_start, on_tell)
+            if faults:
+                count = f"{len(faults)} of {outcome.executed} programs"
+                doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
+            return outcome
 
         doubts.extend(repeated_rows(request.problem))
-        return _watched(request.config.store.url, search, progress, doubts)
+        return _watched(request.config.store.url, search, progress, doubts, remarks=request.remarks)
 
-    result = outside_loop(run)
-    for doubt in doubts:
-        warnings.warn(doubt, stacklevel=2)
-    return result
+    return _warned(outside_loop(run), doubts)
 
 
+@short_errors
 def resume(
-    run: str = "latest",
+    run: str | EvolveResult | Any = "latest",
     *,
     proposer: Proposing | None = None,
     evaluations: int | None = None,
-    store: str | Path = "sqlite:///evovpo.db",
+    store: str | Path = DEFAULT_STORE,
     settings: Mapping[str, object] | None = None,
     progress: bool | None = None,
 ) -> EvolveResult:
     """Resume a stopped run after its last stored reply, and return the result of the run.
 
-    `run` is the run's id or its first characters, its problem, or `latest`. If the run was started with
-    `proposer`, pass it again. `evaluations` is the new total budget. Other arguments are as for `evolve`.
-    Raises `StoreError` for an unknown run, `ConfigError` for invalid settings, and `ProblemError` if the
-    problem has changed or was given as a `score` function.
+    `run` is a run id, the start of a run id, the name of a problem, `latest`, or a result of `evolve` or
+    `read_run`, which also names its store. If the run was started with `proposer`, pass it again.
+    `evaluations` is the new total budget. Other arguments are as for `evolve`. Raises `StoreError` for an
+    unknown run, `ConfigError` for invalid arguments, and `ProblemError` if the problem has changed or was
+    given as a `score` function.
     """
-    changes = {**(settings or {}), **({} if evaluations is None else {"search.evaluations": evaluations})}
+    changes = merged_settings({} if evaluations is None else {"search.evaluations": evaluations}, settings)
+    name, url = stored_at(run, store)
 
     def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-        own = None if proposer is None else FunctionProposer(proposer)
-        found = find_run(opened, run)
-        return resume_run(found, opened, own, on_start, on_tell, changes=changes or None)
+        found = find_run(opened, name)
+        return resume_run(found, opened, _proposer_of(proposer), on_start, on_tell, changes=changes or None)
 
-    url, doubts = Config.load(None, {"store.url": store}).store.url, list[str]()
-    result = outside_loop(lambda: _watched(url, search, progress, doubts, create=False))
-    for doubt in doubts:
-        warnings.warn(doubt, stacklevel=2)
+    doubts = list[str]()
+    return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, create=False)), doubts)
+
+
+def _name_of(problem: Any) -> str:
+    """Return the name or path of a problem. The rows of a DataFrame are first written to `evovpo-out`."""
+    if isinstance(problem, str | Path):
+        return str(problem)
+    if not is_frame(problem):
+        raise ConfigError(f"problem: expected a name, found {problem!r:.70}; give rows as examples=")
+    text = "".join(json.dumps(row) + "\n" for row in frame_rows(problem, "problem"))
+    if not text:
+        raise ProblemError("problem: expected a DataFrame of examples, found one without rows; give some")
+    path = Path("evovpo-out", f"rows-{content_id(text)[:8]}", "dataframe.jsonl")
+    with write_errors(f"{path}:", kind=ProblemError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def merged_settings(given: Mapping[str, object], settings: Any) -> dict[str, object]:
+    """Return `given`, changed by the user's `settings`. Raises `ConfigError` if they are no mapping."""
+    if not isinstance(settings, Mapping | None):
+        raise ConfigError(f"settings: expected names and values, found {settings!r:.60}; give a dictionary")
+    return {**given, **(settings or {})}
+
+
+def stored_at(run: Any, store: Any) -> tuple[str, str]:
+    """Return the name of a run and its store. `run` may be a result, which names both."""
+    if isinstance(getattr(run, "store", None), str):
+        run, store = run.id, run.store if store == DEFAULT_STORE else store
+    if not isinstance(run, str):
+        raise ConfigError(f"run: expected an id or a result of evolve, found {run!r:.70}; give one of them")
+    if not isinstance(store, str | Path) or str(store) in _IN_MEMORY:
+        raise ConfigError(
+            f"store: expected a file or a lasting database, found {store!r:.60}; name that of runs"
+        )
+    return run, str(store)
+
+
+def _warned(result: EvolveResult, doubts: Sequence[str]) -> EvolveResult:
+    for doubt in doubts:  # level 4 is the line that called `evolve` or `resume`
+        warnings.warn(doubt.removeprefix("examples.json: "), stacklevel=4)
     return result
 
 
@@ -220,23 +267,26 @@ def _watched(
     progress: bool | None,
     doubts: list[str],
     create: bool = True,
+    remarks: Sequence[str] = (),
 ) -> EvolveResult:
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
     with Store.open(url, create=create) as opened:
         if is_shown:
             with LiveProgress(console, opened.call_totals) as live:
+                for remark in [one for one in remarks if one not in doubts]:
+                    live.line(f"note: {remark}")
                 outcome = search(opened, live.started, live.told)
+                score = f"best {outcome.score_name or 'mean reward'} {outcome.best:.6g}"
+                live.line(
+                    f"run {outcome.run}: {ending(outcome)}; {score}, evaluations: {outcome.evaluations}"
+                )
         else:
             outcome = search(opened, lambda run: None, lambda told: None)
         view = stored_run(opened, outcome.run)
-        problem, found = view.problem, view.summary.by_status
-        judged = opened.known_evaluation(problem.version, outcome.program_id)
-        name = opened.name
+        found, best, name = view.summary.by_status, best_of(view, opened), opened.name
     scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
     means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
-    names = [objective.name for objective in problem.objectives]
-    rewards = (judged.rewards if judged else None) or (0.0,) * len(names)
     reason = nothing_judged(outcome, view.summary)
     if found and Status.OK not in found:
         reason = reason or f"every program failed, most often with {max(found, key=found.__getitem__)}"
@@ -245,36 +295,47 @@ def _watched(
         id=outcome.run,
         solved_train=outcome.solved_train,
         solved_heldout=outcome.solved_heldout,
-        best=Best(
-            id=outcome.program_id,
-            source=outcome.program,
-            rewards=dict(zip(names, rewards, strict=True)),
-            mean_reward=outcome.program_mean_reward,
-            metrics=dict(outcome.best_metrics),
-            entry=problem.entry,
-        ),
+        best=best,
         evaluations=outcome.evaluations,
         store=name,
         stopped=outcome.stopped or reason,
+        ending=ending(outcome),
         score_name=outcome.score_name or "mean reward",
         curve=tuple(scores if outcome.score_name else means),
     )
 
 
 def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return `function()`. If this thread runs an event loop, call `function` in another thread."""
-    try:
-        asyncio.get_running_loop()
-        is_inside = True
-    except RuntimeError:
-        is_inside = False
-    try:
-        if not is_inside:
-            return function()
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(function).result()
-    except EvovpoError as error:
-        raise error.with_traceback(None) from None
+    """Return `function()`. If this thread runs an event loop, call `function` in another thread.
+
+    An interrupt of this thread is raised in the other thread, too.
+    """
+    is_inside = False
+    with contextlib.suppress(RuntimeError):
+        is_inside = asyncio.get_running_loop() is not None
+    if not is_inside:
+        return function()
+    threads: list[int] = []
+    is_stopped = False
+    with ThreadPoolExecutor(1, initializer=lambda: threads.append(threading.get_ident())) as pool:
+        future = pool.submit(function)
+        while not future.done():
+            try:
+                wait([future], timeout=0.2)  # a longer wait would not notice every kind of interrupt
+            except KeyboardInterrupt:
+                is_stopped = True
+                for thread in map(ctypes.c_ulong, threads):
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
+    if is_stopped:
+        raise KeyboardInterrupt("stopped; evovpo.resume(...) with the same store and proposer continues it")
+    return future.result()
+
+
+def _proposer_of(function: Any) -> "FunctionProposer | None":
+    if function is not None and not callable(function):
+        said = "give one, or base_url= and model= for a model behind a server"
+        raise ConfigError(f"proposer: expected a function of (messages, n), found {function!r:.70}; {said}")
+    return None if function is None else FunctionProposer(function)
 
 
 @dataclass(frozen=True)
@@ -285,12 +346,24 @@ class FunctionProposer:
     policy_version: int = 0
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return one rollout for each index. Raises `ConfigError` unless there is one text for each index."""
+        """Return one rollout for each index.
+
+        Raises `ConfigError` if the number of texts is wrong, and `ProposerError` if the function raises.
+        """
         check_ticket(prompt, indices)
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-        texts = await asyncio.to_thread(self.function, messages, len(indices))
-        if inspect.isawaitable(texts):
-            texts = await texts
+        try:
+            texts = await asyncio.to_thread(self.function, messages, len(indices))
+            if inspect.isawaitable(texts):
+                texts = await texts
+        except Exception as error:
+            trace, before = error.__traceback__, ("asyncio", "concurrent", "evovpo")
+            while trace and trace.tb_frame.f_globals["__name__"].startswith(before):
+                trace = trace.tb_next
+            raise ProposerError(
+                f"proposer: expected texts, but it raised {type(error).__name__}: {error!s:.200}; correct "
+                f"it, then continue run {prompt.run_id} with evovpo.resume and the same store"
+            ) from error.with_traceback(trace)
         return make_rollouts(prompt, indices, texts, sampling)
 
     async def aclose(self) -> None:
@@ -298,7 +371,7 @@ class FunctionProposer:
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return one rollout for each index and its text. Raises `ConfigError` unless each index has one text."""
+    """Return a rollout for each index and text. Raises `ConfigError` if a text is missing or invalid."""
     is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
     if not (is_listed and all(isinstance(text, str) for text in texts)):
         raise ConfigError(

@@ -3,12 +3,22 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from evovpo.runs.stored import Outcome
+from evovpo.types import RunStatus
+
 _WIDTH, _HEIGHT = 360, 90
 _MOST_BARS = 24
 
 
+def ending(outcome: Outcome) -> str:
+    """Return how a run ended: its status, and the result of its best program on held-out rows."""
+    status = "not solved" if outcome.status == RunStatus.EXHAUSTED else outcome.status
+    passed, total = outcome.heldout_passed, outcome.heldout_total
+    return f"{status}, right on {passed} of {total} held-out rows" if total else status
+
+
 def program_html(source: str, numbers: Mapping[str, object]) -> str:
-    """Return a program with its named rewards or raw metrics, as HTML."""
+    """Return HTML that shows a program and its named rewards or raw metrics."""
     shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_MOST_BARS]
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
     more = f"<tr><td>and {len(numbers) - _MOST_BARS} more</td></tr>" * (len(numbers) > _MOST_BARS)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+from evovpo.api.frames import frame_rows, is_frame, plain
 from evovpo.config import Config
 from evovpo.errors import ProblemError
 from evovpo.judging.evaluator import Scorer
@@ -20,8 +21,8 @@ from evovpo.types import Json, Objective, Problem, Status
 Row = tuple[Sequence[Json], Json]
 """One example: (arguments, expected result)."""
 Examples = Sequence[Row] | Any
-"""Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column.
-DataFrame rows that have no result are left out."""
+"""Rows, or a DataFrame (pandas or Polars) with a column per argument and the result in the last column. The
+columns of `heldout` are found by the names that those of `examples` have."""
 _STATEMENT = "Write the function that gives the wanted output for every example."
 _SCORED = "Improve the function: each component of its reward lies in 0 to 1, higher is better."
 
@@ -36,30 +37,41 @@ ScoreFunction = Callable[[list[Any]], Mapping[str, float]]
 """Maps a candidate's outputs, one per input, to {component: reward in [0, 1]}; see also `Failed`."""
 
 
-def rows_of(examples: Any) -> Sequence[Row]:
-    """Return `examples` unchanged. For a DataFrame, return the rows that have a result."""
-    if hasattr(examples, "to_dicts"):
-        records = examples.to_dicts()
-    elif hasattr(examples, "to_dict"):
-        records = json.loads(examples.to_json(orient="records"))  # plain values, no NaN
-    else:
-        return cast("Sequence[Row]", examples)
-    rows = (list(record.values()) for record in records)
-    return [
-        (tuple("" if value is None else value for value in values), result)
-        for *values, result in rows
-        if result is not None
-    ]
+def _examples_of(given: Any, what: str, columns: list[str], doubts: list[str]) -> Sequence[Row]:
+    """Return the examples of a DataFrame or list. The first DataFrame adds its columns to `columns`."""
+    if not is_frame(given):
+        return cast("Sequence[Row]", given)
+    rows, names = frame_rows(given, what), [*map(str, given.columns)]
+    columns += () if columns else names
+    if len(names) < 2 or not {*columns} <= {*names}:
+        wanted = f"columns of arguments and, as the last, of results ({', '.join(columns)})"
+        raise ProblemError(f"{what}: expected {wanted}, found {', '.join(names)}; add those that are missing")
+    known = [row for row in rows if row[columns[-1]] is not None]
+    if len(known) < len(rows):
+        doubts.append(
+            f"{what}: {len(rows) - len(known)} of {len(rows)} rows are left out: no {columns[-1]!r}"
+        )
+    kinds = {name: {type(row[name]) for row in rows} - {type(None)} for name in names}
+    blank = {name: "" if kinds[name] == {str} else None for name in columns[:-1]}
+    return [([plain(row[name], blank[name]) for name in blank], row[columns[-1]]) for row in known]
 
 
 def problem_of_examples(
-    given: Examples, hidden: Examples, seed_program: str | None, entry: str, statement: str
+    given: Examples,
+    hidden: Examples,
+    seed_program: str | None,
+    entry: str,
+    statement: str,
+    doubts: list[str],
 ) -> Problem:
     """Return a problem with an objective for each row in `given`; the rows in `hidden` are held out.
 
-    The default `seed_program` returns its first argument. Raises `ProblemError` for invalid rows.
+    The default `seed_program` returns its first argument. Warnings about left out rows are added to `doubts`.
+    Raises `ProblemError` for invalid rows.
     """
-    examples, heldout = rows_of(given), rows_of(hidden)
+    columns: list[str] = []
+    examples = _examples_of(given, "examples", columns, doubts)
+    heldout = _examples_of(hidden, "heldout", columns, doubts)
     if not examples:
         raise ProblemError("examples: expected at least one (arguments, result), found none; give some")
     try:
@@ -67,7 +79,7 @@ def problem_of_examples(
             raise TypeError("arguments come in a tuple, one text too")
         count = len(examples[0][0])
         names = [f"x{index + 1}" for index in range(count)] if count > 1 else ["x"]
-        names = [*parameter_names(given.columns[:-1])] if hasattr(given, "columns") else names
+        names = [*parameter_names(columns[:-1])] or names
         rows = {
             part: [{"inputs": list(inputs), "output": output} for inputs, output in listed]
             for part, listed in (("train", examples), ("heldout", heldout))
@@ -84,33 +96,41 @@ def problem_of_examples(
 
 def problem_of_score(
     score: ScoreFunction,
-    inputs: Sequence[Sequence[Json]],
+    inputs: Sequence[Sequence[Json]] | Any,
     seed_program: str,
     entry: str,
     statement: str,
     config: Config,
+    faults: list[str],
 ) -> tuple[Problem, Scorer]:
     """Return a problem scored by a function, and the scorer that calls the function.
 
     The reward components are the keys that `score` returns for `seed_program`. Each call makes a new problem
-    version, so that no stored evaluation is reused. Raises `ProblemError` if `seed_program` fails on every
-    input or `score` is invalid.
+    version, so that no stored evaluation is reused. The text of each exception of `score` is added to
+    `faults`. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
     """
-    rows = list(inputs)
+    table = frame_rows(inputs, "inputs") if is_frame(inputs) else None
+    rows: Any = plain(list(inputs)) if table is None else [list(row.values()) for row in table]
     if not all(isinstance(row, list | tuple) for row in rows):
         raise ProblemError(f"inputs: expected tuples of arguments, such as [(1,), (2,)], found {rows!r:.70}")
-    cases = tuple(tuple(row) for row in json.loads(json.dumps(rows)))
+    cases = tuple(tuple(row) for row in rows)
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
     name = getattr(score, "__name__", "score")
     draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
-    scorer = Scorer(cases, score, per_case=True, failed=Failed)
+
+    def noted(outputs: list[Any]) -> Mapping[str, float]:
+        try:
+            return score(outputs)
+        except (Exception, SystemExit) as error:
+            faults.append(f"{type(error).__name__}: {error!s:.200}")
+            raise
+
+    scorer = Scorer(cases, noted, per_case=True, failed=Failed)
     with Sandbox(workers=1, minimum_level=Level(config.sandbox.minimum_level)) as sandbox:
         result = sandbox.run(seed_program, entry, cases, draft.limits, per_case=True)
     if result.status is not Status.OK or all(error is not None for error in result.errors):
-        reason = result.detail or next((error for error in result.errors if error), "")
-        raise ProblemError(
-            f"seed_program: expected one that runs on some input, found {result.status}: {reason}; mend it"
-        )
+        reason = next((error for error in result.errors if error), f"{result.status}: {result.detail}")
+        raise ProblemError(f"seed_program: expected one that runs on some input, found {reason}; mend it")
     label = f"score function {name}"
     rewards, _ = scorer.answer(result, label)
     if not isinstance(rewards, Mapping) or not rewards:
@@ -133,7 +153,9 @@ def _problem_of_files(
     except SyntaxError as error:
         raise ProblemError(f"seed_program: expected Python, found {error}; correct it") from error
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == entry]
-    parameters = [argument.arg for function in functions[:1] for argument in function.args.args]
+    if not functions:
+        raise ProblemError(f"seed_program: {entry}: expected a function of this name, found none; define it")
+    parameters = [argument.arg for argument in functions[0].args.args]
     lines = ["[problem]", f"statement = {json.dumps(statement)}", f'entry = "{entry}"']
     lines += [f"inputs = {json.dumps(parameters)}"]
     lines += [f'[[objectives]]\nname = "{objective}"' for objective in objectives]
@@ -145,5 +167,7 @@ def _problem_of_files(
         try:
             problem = load_problem(folder)
         except ProblemError as error:
-            raise ProblemError(str(error).replace(f"{folder}/", "")) from None
+            said = str(error).replace(f"{folder}/", "").replace("examples.json: train", "examples")
+            said = said.replace("seed.py", "seed_program").replace(", or inputs in problem.toml", "")
+            raise ProblemError(said) from None
     return dataclasses.replace(problem, folder=None)

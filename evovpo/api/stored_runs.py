@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from evovpo.api.notebook import program_html
-from evovpo.runs.stored import find_run
+from evovpo.api.best import Best, best_of
+from evovpo.api.evolve import DEFAULT_STORE, short_errors, stored_at
+from evovpo.api.notebook import ending
+from evovpo.runs.stored import find_run, stored_run
 from evovpo.runs.stored import list_runs as runs_of
 from evovpo.store import Store
 from evovpo.store.summary import RunRow
@@ -39,14 +42,17 @@ class StoredRun:
     run: Run = field(repr=False)
     programs: tuple[ProgramRecord, ...] = field(repr=False)
     """In the order of proposal."""
+    best: Best = field(repr=False)
+    """The best program, as `evovpo show` gives it."""
+    store: str
+    ending: str
+    """The status (`memorised` if solved, but not on held-out rows), with the result on held-out rows."""
 
     def _repr_html_(self) -> str:
-        ranked = sorted(self.programs, key=lambda program: -sum(program.rewards.values()))
-        head = f"<b>run {self.id}</b>: {self.status}, {len(self.programs)} programs"
-        return head + "".join(program_html(best.source, best.rewards) for best in ranked[:1])
+        return f"<b>run {self.id}</b>: {self.ending}, {len(self.programs)} programs{self.best._repr_html_()}"
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
-        """Return a program and its ancestors, newest first. Programs shown as inspiration do not count."""
+        """Return a program and its ancestors, newest first. Programs shown as inspiration are left out."""
         by_id = {program.id: program for program in self.programs}
         found, wanted = {program_id: by_id[program_id]}, [program_id]
         while wanted:
@@ -75,17 +81,23 @@ class StoredRun:
         ]
 
 
-def list_runs(store: str | Path = "sqlite:///evovpo.db") -> list[RunRow]:
+@short_errors
+def list_runs(store: str | Path = DEFAULT_STORE) -> list[RunRow]:
     """Return the runs of a store (path or SQLAlchemy URL), newest first."""
-    with Store.open(str(store), create=False) as opened:
+    with Store.open(stored_at("latest", store)[1], create=False) as opened:
         return runs_of(opened)
 
 
-def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> StoredRun:
-    """Return a run by its id, a unique prefix of the id, its problem, or `latest`. Raises `StoreError`."""
-    with Store.open(str(store), create=False) as opened:
-        found = opened.run(find_run(opened, run))
-        problem = opened.problem(found.problem_id, found.problem_version)
+@short_errors
+def read_run(run: str | Any = "latest", store: str | Path = DEFAULT_STORE) -> StoredRun:
+    """Return a run by id, unique prefix of the id, problem, `latest`, or a result of `evolve`.
+
+    A result also names its store. Raises `StoreError` if the run is not found.
+    """
+    name, url = stored_at(run, store)
+    with Store.open(url, create=False) as opened:
+        view = stored_run(opened, find_run(opened, name))
+        found, problem = view.run, view.problem
         names = [objective.name for objective in problem.objectives]
         prompts: dict[str, Prompt] = {}
         programs: dict[str, ProgramRecord] = {}
@@ -110,4 +122,5 @@ def read_run(run: str = "latest", store: str | Path = "sqlite:///evovpo.db") -> 
                     feedback=evaluation.feedback,
                 )
                 programs.setdefault(program.id, record)
-        return StoredRun(found.id, problem.id, found.status, found, tuple(programs.values()))
+        listed, best, said = tuple(programs.values()), best_of(view, opened), ending(view.outcome(0.0))
+        return StoredRun(found.id, problem.id, found.status, found, listed, best, opened.name, said)

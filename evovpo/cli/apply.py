@@ -109,7 +109,7 @@ def apply(
 
     with open_store(store_url) as store:
         view = stored_run(store, find_run(store, run))
-        problem, config = to_run(view, store)
+        problem, config = to_run(view, store.name)
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)

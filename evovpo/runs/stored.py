@@ -176,11 +176,11 @@ def read_run(store: Store, run_id: str) -> RunView:
     view = stored_run(store, run_id)
     if view.best is None:
         return view
-    problem, config = to_run(view, store)
+    problem, config = to_run(view, store.name)
     return dataclasses.replace(view, heldout=run_heldout(problem, view.best, config))
 
 
-def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
+def to_run(view: RunView, store_name: str) -> tuple[Problem, Config]:
     """Return the problem and settings to use when programs of a stored run are run in the sandbox.
 
     For a run of another user, the settings are the defaults, and each limit is at most its default.
@@ -190,7 +190,7 @@ def to_run(view: RunView, store: Store) -> tuple[Problem, Config]:
         usual = dataclasses.asdict(Limits())
         limits = {name: min(value, usual[name]) for name, value in dataclasses.asdict(problem.limits).items()}
         problem, config = dataclasses.replace(problem, limits=Limits(**limits)), Config()
-    return problem, config.changed(store=StoreConfig(url=store.name))
+    return problem, config.changed(store=StoreConfig(url=store_name))
 
 
 def scores_of(store: Store, run: Run, problem: Problem) -> list[Scored]:

@@ -280,7 +280,7 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
     with pytest.warns(UserWarning, match="no 'wanted'"):
         run = evovpo.evolve(examples=frame, progress=True, **arguments)
     assert capsys.readouterr().err.splitlines()[-1] == (
-        f"run {run.id}: solved, 4 evaluations, best mean reward 1"
+        f"run {run.id}: solved; best mean reward 1, evaluations: 1"
     )
     with pytest.raises(evovpo.EvovpoError, match=r"solve\(1\)") as failed:
         found.best(1)

@@ -13,6 +13,7 @@ EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 SAID = {
     "answers_as_candidates": "<support>2, 3</support><answer>Baltic Sea</answer>",
     "ask_and_tell": "row-6",
+    "dataframe": "E. Noether",
     "own_domain": "{'mentions': 1.0, 'short': 0.6, 'rhymes': 1.0}",
     "own_examples": "right on the examples: True and on the rest: True",
     "own_proposer": "return 2 ** x",
@@ -40,6 +41,8 @@ def test_every_example_is_run() -> None:
 def test_an_example_runs_as_printed(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if path.stem == "dataframe":
+        pytest.importorskip("pandas")
     if path.stem in HERE:
         monkeypatch.chdir(tmp_path)
         answer = run_script(path, capsys)

@@ -1,0 +1,55 @@
+"""An interrupt in a notebook, whose main thread runs an event loop, stops a search that can be resumed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CELL = '''
+import _thread
+import asyncio
+import threading
+
+import evovpo
+
+STORE = "x.db"
+ROWS = [((text,), text.upper()) for text in ("ab", "cd", "ef")]
+calls = 0
+
+
+def propose(messages, n):
+    """Interrupt the main thread at the third call, as the button of a notebook does."""
+    global calls
+    calls += 1
+    if calls == 3:
+        _thread.interrupt_main()
+    return [f"```python\\ndef solve(x):\\n    return x + '{calls}'\\n```"] * n
+
+
+async def cell():
+    evovpo.evolve(examples=ROWS, proposer=propose, evaluations=1_000_000, store=STORE)
+
+
+loop = asyncio.new_event_loop()
+try:
+    loop.run_until_complete(cell())
+except KeyboardInterrupt as stopped:
+    print(stopped)
+finally:
+    loop.close()
+[row] = evovpo.list_runs(STORE)
+print(row.status, [thread.name for thread in threading.enumerate()])
+right = "```python\\ndef solve(x):\\n    return x.upper()\\n```"
+print(evovpo.resume(proposer=lambda messages, n: [right] * n, store=STORE).ending)
+'''
+
+
+def test_an_interrupt_stops_a_search_that_can_be_resumed(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CELL], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.stdout.splitlines() == [
+        "stopped; evovpo.resume(...) with the same store and proposer continues it",
+        "interrupted ['MainThread']",
+        "solved",
+    ], done.stderr
+    assert done.stderr == ""
