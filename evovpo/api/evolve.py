@@ -1,33 +1,27 @@
 """Runs or resumes a whole search in one call, for a named problem or for Python values."""
 
-import asyncio
-import contextlib
-import ctypes
-import functools
-import inspect
 import json
-import threading
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from rich.console import Console
 
 from evovpo.analysis.scores import combined_curve
 from evovpo.api.best import Best, best_of
+from evovpo.api.calls import outside_loop, short_errors
 from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.frames import frame_rows, is_frame
 from evovpo.api.notebook import curve_html, ending
+from evovpo.api.own_proposer import Proposing, proposer_of
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score
 from evovpo.config import Config
-from evovpo.errors import ConfigError, EvovpoError, ProblemError, ProposerError
+from evovpo.errors import ConfigError, ProblemError
 from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
-from evovpo.proposers import check_ticket, text_rollout
 from evovpo.reports.live import LiveProgress
 from evovpo.reports.run_report import nothing_judged
 from evovpo.runs.choices import check_proposer
@@ -37,14 +31,10 @@ from evovpo.runs.start_resume import resume as resume_run
 from evovpo.runs.start_resume import start
 from evovpo.runs.stored import Outcome, find_run, stored_run
 from evovpo.store import Store
-from evovpo.types import Json, Prompt, Rollout, Run, Sampling, Status, content_id
+from evovpo.types import Json, Run, Status, content_id
 
-Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
-"""A function (messages, n) -> n texts, sync or async. A message has `role` and `content`, as in chat APIs."""
 DEFAULT_STORE = "sqlite:///evovpo.db"
 _IN_MEMORY = (":memory:", "sqlite://", "sqlite:///:memory:", "sqlite:///%3Amemory%3A")
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 OnStart = Callable[[Run], None]
 OnTell = Callable[[Progress], None]
 
@@ -75,20 +65,6 @@ class EvolveResult:
         reason = f" ({self.stopped})" * bool(self.stopped)
         head = f"<b>run {self.id}</b>: {escape(self.ending + reason)}, {self.evaluations} evaluations"
         return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
-
-
-def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return `function` with short tracebacks of its errors. Only a `ProposerError` keeps its cause."""
-
-    @functools.wraps(function)
-    def called(*arguments: _P.args, **named: _P.kwargs) -> _T:
-        try:
-            return function(*arguments, **named)
-        except (EvovpoError, KeyboardInterrupt) as error:
-            cause = error.__cause__ if isinstance(error, ProposerError) else None
-            raise error.with_traceback(None) from cause
-
-    return called
 
 
 @short_errors
@@ -178,7 +154,7 @@ def evolve(
             check_proposer(request.problem, request.config)
 
         def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-            outcome = start(request, opened, _proposer_of(proposer), on_start, on_tell)
+            outcome = start(request, opened, proposer_of(proposer), on_start, on_tell)
             if faults:
                 count = f"{len(faults)} of {outcome.executed} programs"
                 doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
@@ -213,7 +189,7 @@ def resume(
 
     def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
         found = find_run(opened, name)
-        return resume_run(found, opened, _proposer_of(proposer), on_start, on_tell, changes=changes or None)
+        return resume_run(found, opened, proposer_of(proposer), on_start, on_tell, changes=changes or None)
 
     doubts = list[str]()
     return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, create=False)), doubts)
@@ -303,79 +279,3 @@ def _watched(
         score_name=outcome.score_name or "mean reward",
         curve=tuple(scores if outcome.score_name else means),
     )
-
-
-def outside_loop(function: Callable[[], _T]) -> _T:
-    """Return `function()`. If this thread runs an event loop, call `function` in another thread.
-
-    An interrupt of this thread is raised in the other thread, too.
-    """
-    is_inside = False
-    with contextlib.suppress(RuntimeError):
-        is_inside = asyncio.get_running_loop() is not None
-    if not is_inside:
-        return function()
-    threads: list[int] = []
-    is_stopped = False
-    with ThreadPoolExecutor(1, initializer=lambda: threads.append(threading.get_ident())) as pool:
-        future = pool.submit(function)
-        while not future.done():
-            try:
-                wait([future], timeout=0.2)  # a longer wait would not notice every kind of interrupt
-            except KeyboardInterrupt:
-                is_stopped = True
-                for thread in map(ctypes.c_ulong, threads):
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
-    if is_stopped:
-        raise KeyboardInterrupt("stopped; evovpo.resume(...) with the same store and proposer continues it")
-    return future.result()
-
-
-def _proposer_of(function: Any) -> "FunctionProposer | None":
-    if function is not None and not callable(function):
-        said = "give one, or base_url= and model= for a model behind a server"
-        raise ConfigError(f"proposer: expected a function of (messages, n), found {function!r:.70}; {said}")
-    return None if function is None else FunctionProposer(function)
-
-
-@dataclass(frozen=True)
-class FunctionProposer:
-    """A proposer that calls a user's function. Its replies have no token ids, so training cannot use them."""
-
-    function: Proposing
-    policy_version: int = 0
-
-    async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
-        """Return one rollout for each index.
-
-        Raises `ConfigError` if the number of texts is wrong, and `ProposerError` if the function raises.
-        """
-        check_ticket(prompt, indices)
-        messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
-        try:
-            texts = await asyncio.to_thread(self.function, messages, len(indices))
-            if inspect.isawaitable(texts):
-                texts = await texts
-        except Exception as error:
-            trace, before = error.__traceback__, ("asyncio", "concurrent", "evovpo")
-            while trace and trace.tb_frame.f_globals["__name__"].startswith(before):
-                trace = trace.tb_next
-            raise ProposerError(
-                f"proposer: expected texts, but it raised {type(error).__name__}: {error!s:.200}; correct "
-                f"it, then continue run {prompt.run_id} with evovpo.resume and the same store"
-            ) from error.with_traceback(trace)
-        return make_rollouts(prompt, indices, texts, sampling)
-
-    async def aclose(self) -> None:
-        """Do nothing: there are no resources to release."""
-
-
-def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:
-    """Return a rollout for each index and text. Raises `ConfigError` if a text is missing or invalid."""
-    is_listed = isinstance(texts, list | tuple) and len(texts) == len(indices)
-    if not (is_listed and all(isinstance(text, str) for text in texts)):
-        raise ConfigError(
-            f"replies to prompt {prompt.id}: expected a list of {len(indices)} texts, found {texts!r:.80}; "
-            "return one text for each completion that is asked for"
-        )
-    return [text_rollout(prompt, index, text, sampling) for index, text in zip(indices, texts, strict=True)]

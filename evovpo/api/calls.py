@@ -1,0 +1,55 @@
+"""Calls from notebooks: inside a running event loop, with interrupts and short tracebacks."""
+
+import asyncio
+import contextlib
+import ctypes
+import functools
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import ParamSpec, TypeVar
+
+from evovpo.errors import EvovpoError, ProposerError
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return `function` with short tracebacks of its errors. Only a `ProposerError` keeps its cause."""
+
+    @functools.wraps(function)
+    def called(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return function(*arguments, **named)
+        except (EvovpoError, KeyboardInterrupt) as error:
+            cause = error.__cause__ if isinstance(error, ProposerError) else None
+            raise error.with_traceback(None) from cause
+
+    return called
+
+
+def outside_loop(function: Callable[[], _T]) -> _T:
+    """Return `function()`. If this thread runs an event loop, call `function` in another thread.
+
+    An interrupt of this thread is raised in the other thread, too.
+    """
+    is_inside = False
+    with contextlib.suppress(RuntimeError):
+        is_inside = asyncio.get_running_loop() is not None
+    if not is_inside:
+        return function()
+    threads: list[int] = []
+    is_stopped = False
+    with ThreadPoolExecutor(1, initializer=lambda: threads.append(threading.get_ident())) as pool:
+        future = pool.submit(function)
+        while not future.done():
+            try:
+                wait([future], timeout=0.2)  # a longer wait would not notice every kind of interrupt
+            except KeyboardInterrupt:
+                is_stopped = True
+                for thread in map(ctypes.c_ulong, threads):
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
+    if is_stopped:
+        raise KeyboardInterrupt("stopped; evovpo.resume(...) with the same store and proposer continues it")
+    return future.result()
