@@ -329,7 +329,7 @@ class Config(Tree):
                 f"models.name: {twice[0]!r} is there {names.count(twice[0])} times; replies are identified "
                 "by it: keep one of them and add up the weights"
             )
-        if self.models and self.proposer.model:
+        if self.models and self.proposer.model and names != [self.proposer.model]:
             raise ConfigError(
                 f"proposer.model is {self.proposer.model!r} and there are [[models]] ({', '.join(names)}); "
                 "give one of the two"

@@ -22,6 +22,10 @@ _REMOVED = {
     **dict.fromkeys([("doctor", "--png"), ("doctor", "--no-png")], "it draws nothing: leave it out"),
     ("serve", "--allow-actions"): "the page only reads: stop runs with Ctrl-C, then evovpo resume",
     **dict.fromkeys([("", "--side-by-side"), ("", "--half")], "searches and trainings take turns"),
+    ("evolve", "--evaluator-args"): "use: --set evaluator.arguments={...}",
+    **dict.fromkeys(
+        [("evolve", "--log-level"), ("evolve", "--logger-prefix")], "it belongs to OpenEvolve: leave it out"
+    ),
     ("", "--metrics"): "use: --set evaluator.metrics=FILE",
     ("", "--initial-program"): "use: --set evaluator.initial_program=FILE",
     ("evolve", "--for-training"): "use: --set search.rollouts=8",
@@ -48,4 +52,4 @@ def refuse_removed(arguments: Sequence[str]) -> None:
     for option in ("", *words):
         if hint := _REMOVED.get((command, option)) or _REMOVED.get(("", option)):
             name = f"evovpo {command} {option}".rstrip()
-            raise ConfigError(f"{name} was removed; {hint}")
+            raise ConfigError(f"{name} does not exist; {hint}")

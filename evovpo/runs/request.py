@@ -76,9 +76,8 @@ def open_request(
     path = resolve_problem(name)
     if is_project(path):
         stored = partial(_stored_problems, path)
-        known = _stored_initial if is_run else None
         opened = open_project(
-            path, config_file, changes, yaml, stored, allow=allow, is_run=is_run, known=known
+            path, config_file, changes, yaml, stored, allow=allow, is_run=is_run, known=_stored_initial
         )
         problem, initial = opened.problem, opened.initial
         judged = () if opened.config.evaluator.judges else opened.judged

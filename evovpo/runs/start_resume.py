@@ -18,7 +18,7 @@ from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, open_evaluator
 from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
-from evovpo.problem.openevolve.loading import is_unchanged
+from evovpo.problem.openevolve.loading import changed_files
 from evovpo.proposers import Proposer
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
@@ -96,7 +96,7 @@ def resume(
             config, part = next_part(search, problem, run, config, changes, store)
         require(f"run {run.id} of {store.name}", asked_for(config, problem), granted)
         mark(run.id, asked_for(config, problem))
-        problem = _checked(problem, config)
+        problem = _checked(problem, config, run)
         if is_older and part is None and not run.status.is_finished:
             part = RunPart(len(search.tickets), search.standing.tells, config.to_json())
         if is_older and part is not None:
@@ -136,10 +136,13 @@ def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManag
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
-def _checked(problem: Problem, config: Config) -> Problem:
+def _checked(problem: Problem, config: Config, run: Run) -> Problem:
     """Return the problem, read again if it has a scorer. Raises `ProblemError` if the problem has changed."""
+    newer = ""
     if problem.evaluator is not None:
-        is_same = problem.folder is not None and is_unchanged(problem, config)
+        since = datetime.fromisoformat(run.created_at).timestamp() + 1.0  # it has whole seconds
+        changed = changed_files(problem, config, since) if problem.folder else []
+        is_same, newer = changed is None, ", ".join((changed or [])[:5])
     elif problem.scorer_path is not None and problem.folder is None:
         raise ProblemError(
             "a run with a score function of Python cannot be resumed, because the function is not stored; "
@@ -153,8 +156,10 @@ def _checked(problem: Problem, config: Config) -> Problem:
         is_same = True
     if not is_same:
         raise ProblemError(
-            f"{problem.folder}: the problem changed since the run started, and old and new judgements do not "
-            "compare; start a new run, or put the folder back as it was"
+            f"{problem.folder}: the problem changed since the run started"
+            + f" (changed files: {newer})" * bool(newer)
+            + ", and old and new judgements do not compare; start a new run with the best programs of this "
+            f"one (--from {run.id}), or put the folder back as it was"
         )
     return problem
 

@@ -407,4 +407,4 @@ def test_every_command_that_the_readme_names_exists() -> None:
 def test_what_was_removed_names_its_replacement(evovpo: Shell, line: list[str], hint: str) -> None:
     done = evovpo(*line)
     assert done.code == 2
-    assert re.search(rf"was removed; .*{re.escape(hint)}", done.err)
+    assert re.search(rf"does not exist; .*{re.escape(hint)}", done.err)

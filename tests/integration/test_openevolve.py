@@ -24,8 +24,14 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError, SandboxError
 from evovpo.judging.evaluator import open_evaluator
 from evovpo.problem.openevolve.evaluator import OpenEvolveEvaluator, job_of
-from evovpo.problem.openevolve.folder import content_digest, is_project, own_settings, read_project
-from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
+from evovpo.problem.openevolve.folder import (
+    content_digest,
+    input_files,
+    is_project,
+    own_settings,
+    read_project,
+)
+from evovpo.problem.openevolve.loading import changed_files, load_openevolve
 from evovpo.problem.openevolve.metrics import describe
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
@@ -120,9 +126,14 @@ def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
         read_project(folder)
 
 
+def digest(folder: Path) -> str:
+    project = read_project(folder)
+    return content_digest(project, input_files(project))
+
+
 def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["sibling"])
-    before = content_digest(read_project(folder))
+    before = digest(folder)
     write_project(
         folder,
         {
@@ -135,10 +146,10 @@ def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> Non
             "README.md": "x",
         },
     )
-    assert content_digest(read_project(folder)) == before
+    assert digest(folder) == before
     for name, text in (("wanted.py", "x = 5\n"), ("data/more.txt", "x"), ("initial_program.py", BETTER)):
         write_project(folder, {name: text})
-        after = content_digest(read_project(folder))
+        after = digest(folder)
         assert after != before
         before = after
 
@@ -189,9 +200,9 @@ def test_a_stored_problem_of_the_same_files_with_other_objectives_is_not_taken_u
     del values["evaluator"]["left_out"]
     for outside in ("id", "version", "folder", "groups"):
         del values[outside]
-    content = (content_digest(read_project(folder)), "{}")
+    content = (digest(folder), "{}")
     old = dataclasses.replace(old, version=content_id(json.dumps(values, sort_keys=True), *content))
-    assert is_unchanged(old, Config())  # so that its runs can be taken up
+    assert changed_files(old, Config(), 0.0) is None  # so that its runs can be taken up
     assert problem_of(folder, frozen=[old], near=0.25, large=1.0) == now
 
 
@@ -249,9 +260,9 @@ def test_declared_bounds_make_another_version_and_folders_may_move(tmp_path: Pat
     first = problem_of(folder, near=0.25)
     moved = problem_of(write_project(tmp_path / "q" / "p", SHAPES["plain"]), frozen=[first], near=0.9)
     assert moved.version == first.version
-    assert is_unchanged(first, Config())
+    assert changed_files(first, Config(), 0.0) is None
     write_project(folder, {"metrics.toml": "[metrics.near]\nlow = 0\nhigh = 1\n"})
-    assert not is_unchanged(first, Config())
+    assert changed_files(first, Config(), 0.0) is not None
     declared = problem_of(folder, frozen=[first], near=0.25)
     assert declared.version != first.version
 
@@ -414,8 +425,8 @@ def test_arguments_of_the_configuration_reach_evaluate_and_make_another_problem(
         opened = open_project(folder)
         assert opened.initial is not None
         assert dict(opened.initial.metrics or ()) == {"combined_score": size + 1}
-        assert is_unchanged(opened.problem, opened.config)
-        assert not is_unchanged(opened.problem, Config())
+        assert changed_files(opened.problem, opened.config, 0.0) is None
+        assert changed_files(opened.problem, Config(), 0.0) is not None
         versions.add(opened.problem.version)
     assert len(versions) == 2
     write_project(folder, {"config.yaml": "evaluator: {evaluator_args: {sise: 3}}\n"})

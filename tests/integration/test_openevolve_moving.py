@@ -3,7 +3,9 @@
 import functools
 import importlib
 import json
+import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +20,7 @@ import evovpo
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.problem.openevolve.config_file import Effect, read_settings
-from evovpo.problem.openevolve.loading import is_unchanged
+from evovpo.problem.openevolve.loading import changed_files
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.prompts.extract_programs import read_rewrite
 from evovpo.prompts.request import Attempt, PromptFormat, PromptRequest, ShownProgram
@@ -154,7 +156,7 @@ def test_an_initial_program_of_ones_own_makes_a_problem_of_its_own_and_must_be_t
         found = open_project(
             folder, None, Config.read_changes(overrides), open_evaluator=answering(combined_score=0.25).open
         )
-        assert is_unchanged(found.problem, found.config)
+        assert changed_files(found.problem, found.config, 0.0) is None
         return found.problem.version, found.problem.suffix
 
     version, suffix = problem(f"evaluator.initial_program={start}")
@@ -377,7 +379,7 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
         *("id", "generation", "iteration", "timestamp", "parent_id", "metrics", "language", "saved_at")
     }
     assert (info["metrics"], info["generation"], info["language"]) == ({"combined_score": 0.75}, 1, "python")
-    assert is_unchanged(open_project(folder / "evaluator.py").problem, Config())
+    assert changed_files(open_project(folder / "evaluator.py").problem, Config(), 0.0) is None
     assert (two.code, 'name = "other"' in two.err) == (2, True)
     database = ProgramDatabase(DatabaseConfig(num_islands=1))
     [checkpoint] = (out / "checkpoints").iterdir()
@@ -410,6 +412,62 @@ def test_a_batch_of_a_noisy_project_has_one_version_of_it_and_goes_on(
     with Store.open("sqlite:///own.db") as store:
         assert len(store.problem_versions("p")) == 1
         assert {run.status for run in store.runs_in_full()} == {RunStatus.EXHAUSTED}
+
+
+def test_files_added_beside_a_project_do_not_stop_its_runs_and_changed_ones_are_named(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_project(tmp_path / "p", FILES)
+    monkeypatch.chdir(folder)
+    later = time.time() + 60
+    with served([f"```python\n{PROGRAM}```", f"```python\n{BETTER}```"]) as (address, _):
+        server = ("--base-url", address, "--model", "m")
+        assert command("evolve", ".", *server, "-i", "1").code == 0
+        for name in ("notes.txt", "best.py", "phase2.yaml"):
+            Path(name).write_text("x = 1\n")
+            os.utime(name, (later, later))
+        assert command("resume", "latest", "-n", "2").code == 0
+        Path("evaluator.py").write_text(ONE_SCORE + "\n")
+        os.utime("evaluator.py", (later, later))
+        refused = command("resume", "latest", "-n", "3")
+    assert refused.code == 2
+    assert "(changed files: best.py, evaluator.py, notes.txt, phase2.yaml)" in refused.err
+
+
+def test_a_stored_failure_of_the_initial_program_is_judged_again(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cause = tmp_path / "cause"
+    cause.write_text("")
+    catching = ONE_SCORE.replace(
+        "def evaluate(program_path):\n",
+        "def evaluate(program_path):\n"
+        f"    if os.path.exists({str(cause)!r}):\n"
+        "        return {'combined_score': 0.0, 'error': \"No module named 'toolz'\"}\n",
+    )
+    folder = write_project(tmp_path / "p", {**FILES, "evaluator.py": "import os\n" + catching})
+    monkeypatch.chdir(tmp_path)
+    with served([f"```python\n{PROGRAM}```"]) as (address, _):
+        words = ("--base-url", address, "--model", "m", "-i", "1", "--allow", f"path={tmp_path}")
+        for _ in range(2):
+            failed = command("evolve", folder, *words)
+            assert "not usable: the initial program fails (No module named 'toolz'" in failed.err
+        cause.unlink()
+        mended = command("evolve", folder, *words, "--json")
+    assert mended.code == 0, mended.err
+    assert "not usable" not in mended.err
+    assert mended.json["score"] == 0.25
+
+
+def test_a_model_on_the_command_line_keeps_the_sampling_of_the_file(tmp_path: Path) -> None:
+    folder = write_project(tmp_path / "p", FILES)
+    (folder / "config.yaml").write_text(
+        "llm:\n  primary_model: theirs\n  top_p: 0.9\n  temperature: 0.4\n  reasoning_effort: low\n"
+        "database:\n  exploitation_ratio: 0.6\n"
+    )
+    (model,) = opened(folder, "proposer.model=mine", "proposer.base_url=http://localhost:1/v1").models
+    assert (model.name, model.extra) == ("mine", {"top_p": 0.9, "reasoning_effort": "low"})
+    assert opened(folder, "search.strategy=iid").search.ways == {}
 
 
 def test_a_folder_where_one_file_is_wanted_is_named(tmp_path: Path, command: shell.Shell) -> None:

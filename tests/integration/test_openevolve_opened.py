@@ -13,7 +13,7 @@ from openevolve_problems import LOAD, PROGRAM, write_project
 
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
-from evovpo.problem.openevolve.loading import is_unchanged, load_openevolve
+from evovpo.problem.openevolve.loading import changed_files, load_openevolve
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.sandbox import WholeSandbox
 from evovpo.types import Status
@@ -151,9 +151,9 @@ def test_what_an_evaluator_writes_where_it_may_makes_no_other_problem(tmp_path: 
         config = Config.load(None, {"sandbox.workers": 1, "evaluator.allow": [words]})
         problem = load_openevolve(folder, config).problem
         (folder / written).write_text(words)
-        assert is_unchanged(problem, config), words
+        assert changed_files(problem, config, 0.0) is None, words
     (folder / "log" / "code.py").write_text("import os\n")
-    assert not is_unchanged(problem, config)
+    assert changed_files(problem, config, 0.0) is not None
 
 
 def test_off_by_word_is_off_where_a_low_minimum_still_takes_the_strongest(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ _WHY_WITHOUT_EFFECT = {
     "all islands start from the initial program": "database.island_initial_programs",
     "all islands have the same system message": "prompt.island_system_messages",
     "a run has one answer format (prompt.style)": "full_rewrite_probability",
-    "feedback shows their first 2,000 characters": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
+    "feedback has 2,000 characters of them": "prompt.max_artifact_bytes evaluator.max_artifact_storage",
 }
 WITHOUT_EFFECT = {name: reason for reason, names in _WHY_WITHOUT_EFFECT.items() for name in names.split()}
 KNOWN = {*MAPPED, *WITHOUT_EFFECT}

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -20,7 +21,7 @@ _STAGES = ("evaluate_stage1", "evaluate_stage2", "evaluate_stage3")
 _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
-_SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".png", ".md")
+_SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".out", ".png", ".md")
 _MOST_BUNDLED_FILES = 200
 
 
@@ -90,21 +91,29 @@ def read_project(path: Path, initial_program: str | None = None) -> Project:
     )
 
 
-def content_digest(project: Project, writable: Sequence[Path] = ()) -> str:
-    """Return a hash of a project's files, regardless of the folder's path.
+def input_files(project: Project, writable: Sequence[Path] = ()) -> list[Path]:
+    """Return the files of a project that an evaluation may read.
 
-    Run outputs, documentation and settings are not hashed. In folders to which the evaluator may write
-    (`writable`), only code is hashed.
+    Run outputs, the output of this command, documentation and settings are left out. In folders to which the
+    evaluator may write (`writable`), only code counts.
     """
+    outputs = {(file.st_dev, file.st_ino) for file in map(os.fstat, (1, 2))}
 
     def is_input(path: Path) -> bool:
         is_code = path.suffix in (".py", project.suffix)
         is_written = any(path == one or (one in path.parents and not is_code) for one in writable)
-        return not (is_written or path.name.endswith(_SKIPPED_ENDINGS))
+        file = path.stat()
+        return not (
+            is_written or path.name.endswith(_SKIPPED_ENDINGS) or (file.st_dev, file.st_ino) in outputs
+        )
 
     settings = (own_settings(project.folder), project.metrics)
-    files = filter(is_input, _files(project.folder))
-    digests = file_digests(project.folder, (path for path in files if path not in settings))
+    return [path for path in _files(project.folder) if path not in settings and is_input(path)]
+
+
+def content_digest(project: Project, files: Sequence[Path]) -> str:
+    """Return a hash of the files of a project, regardless of the folder's path."""
+    digests = file_digests(project.folder, files)
     return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
 
 

@@ -1,8 +1,9 @@
 """Loads an OpenEvolve project as a `Problem`, and evaluates its initial program once in the sandbox."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -12,7 +13,7 @@ from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings
 from evovpo.problem.openevolve.evaluator import STOPPED, OpenEvolveEvaluator, open_openevolve
-from evovpo.problem.openevolve.folder import Project, content_digest, read_project
+from evovpo.problem.openevolve.folder import Project, content_digest, input_files, read_project
 from evovpo.problem.openevolve.metrics import (
     MetricDeclaration,
     describe,
@@ -55,14 +56,20 @@ class LoadedProject(NamedTuple):
 OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[OpenEvolveEvaluator]]
 
 
-def is_unchanged(problem: Problem, config: Config) -> bool:
-    """True if neither files nor evaluator settings have changed since the problem was stored."""
+def changed_files(problem: Problem, config: Config, since: float) -> list[str] | None:
+    """Return the names of files that changed after `since`, a Unix time; None if the problem is the same.
+
+    It is the same if its settings and files are as stored. Files that were added after `since` do not count.
+    """
     assert problem.folder is not None
     assert problem.evaluator is not None
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
     declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
-    contents = (_content(project, declared, config, is_old) for is_old in (False, True))
-    return any(_version(problem, content) == problem.version for content in contents)
+    newer = {path for path in input_files(project) if path.stat().st_mtime > since}
+    for is_old, added in itertools.product((False, True), (frozenset[Path](), newer)):
+        if _version(problem, _content(project, declared, config, is_old, added)) == problem.version:
+            return None
+    return sorted(str(path.relative_to(project.folder)) for path in newer)
 
 
 def load_openevolve(
@@ -91,13 +98,16 @@ def load_openevolve(
     left_out = None if names else axes or ("complexity", "diversity")
     draft = _draft(project, config, settings, left_out)
     content = _content(project, declared, config)
-    kept = next((problem for problem in frozen if _is_same(problem, content, names)), None)
     learned: tuple[Metric, ...] = ()
-    if kept is not None and kept.evaluator is not None:
-        learned = kept.evaluator.metrics
-        problem = _with_metrics(draft, settings, learned, content)
+    for kept in frozen:
+        if not _is_same(kept, content, names) or kept.evaluator is None:
+            continue
+        problem = _with_metrics(draft, settings, kept.evaluator.metrics, content)
+        stored = known(problem) if known else None
+        if stored is not None and initial_fault(stored, config):
+            continue  # its bounds mean nothing, and the cause, such as a missing package, may be gone
+        learned = learned or kept.evaluator.metrics
         if problem.version == kept.version:
-            stored = known(problem) if known else None
             return LoadedProject(problem, None, tuple(_remarks(problem, declared, stored)), config, settings)
     with open_evaluator(draft, config) as evaluator:
         first = initial = evaluator.evaluate(project.initial)
@@ -131,9 +141,16 @@ def load_openevolve(
 
 
 def _content(
-    project: Project, declared: dict[str, MetricDeclaration], config: Config, is_old: bool = False
+    project: Project,
+    declared: dict[str, MetricDeclaration],
+    config: Config,
+    is_old: bool = False,
+    left_out: Collection[Path] = (),
 ) -> tuple[str, ...]:
-    """Return the texts for the hash of a problem. With `is_old`, follow the rules of old evovpo versions."""
+    """Return the texts for the hash of a problem, without the files in `left_out`.
+
+    With `is_old`, the rules of old evovpo versions are followed.
+    """
     whole = {
         name: (said.low, said.high, bool(said.lower_is_better), said.ignore)
         for name, said in declared.items()
@@ -143,7 +160,8 @@ def _content(
     settings += ["arguments", json.dumps(arguments, sort_keys=True)] * bool(arguments)
     paths = [] if is_old else [Path(path) for path in read_openings(allow, project.folder).writable]
     writable = [*paths, *(path.resolve() for path in paths)]
-    return content_digest(project, writable), json.dumps(whole, sort_keys=True), *settings
+    files = [path for path in input_files(project, writable) if path not in left_out]
+    return content_digest(project, files), json.dumps(whole, sort_keys=True), *settings
 
 
 def _draft(

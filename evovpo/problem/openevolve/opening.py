@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from evovpo.config import Config
+from evovpo.config import Config, SearchConfig
 from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings, read_settings
 from evovpo.problem.openevolve.evaluator import open_openevolve
 from evovpo.problem.openevolve.folder import other_settings, own_settings, read_project
@@ -49,6 +49,9 @@ def open_project(
     others = [] if file else other_settings(path)
     given = Config.load(config_file, changes)
     base = _with_own_models(settings, given)
+    search = base.get("search")
+    if isinstance(search, dict) and given.search.strategy != SearchConfig().strategy:
+        search.pop("ways", None)  # only islands choose among ways
     for section, usual in _USUAL.items():
         own = base.get(section)
         base[section] = usual | (own if isinstance(own, dict) else {})
@@ -86,7 +89,10 @@ def _with_own_models(settings: OpenEvolveSettings, given: Config) -> dict[str, o
     """Return the settings from YAML, without the models or servers that the user's settings replace."""
     models, values = settings.models, settings.values
     if given.proposer.model or given.models:
-        models, values = (), {name: value for name, value in values.items() if name != "proposer.model"}
+        values = {name: value for name, value in values.items() if name != "proposer.model"}
+        own = models[0] if models and not given.models else {}
+        fields = {key: value for key, value in own.items() if key not in ("base_url", "weight")}
+        models = ({**fields, "name": given.proposer.model},) if fields else ()
     if given.proposer.base_url:
         models = tuple({key: table[key] for key in table if key != "base_url"} for table in models)
     return settings._replace(models=models, values=values).base()
