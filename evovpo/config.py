@@ -120,7 +120,7 @@ class ProposerConfig(Section):
     attempts: Annotated[int, Field(ge=1, le=1000)] = 5
     """Maximum attempts for a request that fails or returns an unusable answer."""
     patience_seconds: NotNegative = 3600.0
-    """Maximum wait for a busy or failing server; raise it for runs overnight, 0: only the attempts count."""
+    """Maximum wait for a busy or failing server; with 0, only `attempts` limits the tries."""
     concurrency: Annotated[int, Field(ge=1, le=16384)] = 16
     """Maximum concurrent requests to a server; lower it for a server that answers 429."""
     tolerance: AboveZero = 1e-4

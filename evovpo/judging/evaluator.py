@@ -170,7 +170,7 @@ class Evaluator:
             return {one.name: 0.0 for one in self._problem.objectives}, "the scorer cannot read these outputs"
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return for each held-out row, or with a scorer for each objective, whether `program` is right.
+        """Return whether `program` is right: for each held-out row or, with a scorer, for each objective.
 
         For reports only. All values are False if `program` fails. Raises `SandboxError` if the sandbox fails.
         """

@@ -18,7 +18,7 @@ _RUNNING_MEAN_PROGRAMS = 100
 
 
 class Point(NamedTuple):
-    """Statistics of a run after one evaluated reply of a model."""
+    """The statistics of a run at one point of its curve, after an evaluated reply."""
 
     evaluations: int
     tokens: int

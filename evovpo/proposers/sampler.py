@@ -121,7 +121,7 @@ class Weights:
     def norm(self, x: Tensor) -> Tensor:
         """Return x / sqrt(sum(x²) + h * epsilon) for each row of x, which has the shape (rows, h).
 
-        The RMS norm would also multiply by its weight and by sqrt(h). The next weight matrix contains both.
+        The other two factors of the RMS norm, its weight and sqrt(h), are parts of the next weight matrix.
         """
         lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         return x / lengths.hypot_(self.floor)

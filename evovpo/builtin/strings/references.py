@@ -158,7 +158,7 @@ def _reference_tokens(source: tuple[int, int], args: Sequence[Sequence[str]]) ->
 
 
 def describe_inputs(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return one text for each of N rows, with the kind and length of each run of the arguments."""
+    """Return one text for each of N rows, with the kind and length of each stretch of its arguments."""
     per_row = [[runs(text) for text in row] for row in rows]
     shared = Counter(run for row in per_row for run in {run for args in row for run in args})
     texts = []
