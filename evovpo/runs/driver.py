@@ -160,7 +160,7 @@ class Driver:
                 await self._judge_and_tell(prompt, [None])
 
     def _may_ask(self) -> bool:
-        """Return whether another prompt may be sent now. Waiting replies are judged before, for some time."""
+        """Return whether another prompt may be sent now. Replies that wait are judged first."""
         most, arrived = self.config.search.in_flight, self._arrived
         if self.search.standing.is_over or self.stop_reason or (arrived and arrived[0].patience()):
             return False

@@ -106,7 +106,7 @@ class TrainingRequest:
         return folder
 
     def ask(self, args: Any) -> Ask:
-        """Return the sampling settings for measuring: those of the training, with the changes in `sampling`."""
+        """Return the settings for measuring: those of the training, with the changes in `sampling`."""
         more = dict(args.generation_kwargs or {}) | ({} if args.min_p is None else {"min_p": args.min_p})
         ask = Ask(
             -(-max(self.ks) // self.answers_per_chain), args.temperature, self.seed, args.top_p, args.top_k,
