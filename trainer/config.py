@@ -32,7 +32,6 @@ class ObjectiveConfig(Section):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All settings of the objective, without its name."""
         return self.model_dump(exclude={"name"})
 
 

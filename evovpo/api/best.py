@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from evovpo.api.calls import short_errors
 from evovpo.api.frames import frame_rows, is_frame, plain
 from evovpo.api.notebook import program_html
 from evovpo.errors import ProblemError
@@ -31,6 +32,7 @@ class Best:
     _view: RunView = field(repr=False, compare=False)
     _store: str = field(repr=False, compare=False)
 
+    @short_errors
     def __call__(self, *arguments: Any, **named: Any) -> Json:
         """Run the program in the sandbox, and return its output. Values are converted as in a DataFrame.
 
@@ -42,13 +44,21 @@ class Best:
             raise ProblemError(f"{self.entry}({', '.join(map(repr, values))}): {error}")
         return output
 
+    @short_errors
     def apply(self, rows: Any) -> list[Json]:
         """Run the program on each row in one sandbox, and return the outputs in order.
 
         `rows` is a list of argument tuples, or a DataFrame with a column for each parameter, found by name.
-        The output is None for a row on which the program fails; a warning counts such rows. Raises
-        `ProblemError` if the program is not a function, or if arguments or columns are missing.
+        The output is None for a row on which the program fails; a warning counts such rows. Another warning
+        says if the program is wrong on some examples. Raises `ProblemError` if the program is not a function,
+        or if arguments or columns are missing.
         """
+        outcome = self._view.outcome(0.0)
+        if not outcome.solved or outcome.is_memorised:
+            right = f"{outcome.train_passed} of {outcome.train_total} training"
+            if outcome.heldout_total:
+                right += f" and {outcome.heldout_passed} of {outcome.heldout_total} held-out"
+            warnings.warn(f"{self.entry} is right on {right} rows: do not trust all outputs", stacklevel=3)
         if is_frame(rows):
             table, columns = frame_rows(rows, "rows"), parameter_names(map(str, rows.columns)).items()
             used = [(name, column) for name, column in columns if name in self._view.problem.parameters]
@@ -59,7 +69,7 @@ class Best:
         errors = [error for _, error in found if error is not None]
         if errors:
             said = f"{self.entry} failed on {len(errors)} of {len(found)} rows, the first: {errors[0]}"
-            warnings.warn(f"{said}; their outputs are None", stacklevel=2)
+            warnings.warn(f"{said}; their outputs are None", stacklevel=3)
         return [output for output, _ in found]
 
     def _run(self, rows: list[list[Json]], **sandbox: Any) -> list[tuple[Json, str | None]]:
@@ -73,7 +83,7 @@ class Best:
         texts, found = texts_of(self._view.problem), given if isinstance(given, list | tuple) else ()
         values = {**dict(zip(texts, found, strict=False)), **named}
         if values.keys() != texts.keys() or len(found) + len(named) != len(texts):
-            seen = f"{given!r:.80} and the names [{', '.join(named)}]"
+            seen = f"{given!r:.80} and the names [{', '.join(named)}]" if named else f"{given!r:.80}"
             raise ProblemError(
                 f"{self.entry}: expected values for {', '.join(texts)}, found {seen}; give each"
             )
@@ -84,7 +94,6 @@ class Best:
 
 
 def best_of(view: RunView, store: Store) -> Best:
-    """Return the best program of a stored run."""
     judged, program, names = view.evaluation, view.best, [one.name for one in view.problem.objectives]
     rewards = dict(zip(names, (judged and judged.rewards) or (0.0,) * len(names), strict=True))
     mean_reward, metrics = (judged.mean_reward, dict(judged.metrics or ())) if judged else (0.0, {})

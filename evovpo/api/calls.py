@@ -13,6 +13,7 @@ from evovpo.errors import EvovpoError, ProposerError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_STOPPED = "stopped; evovpo.resume(...) with the same store and proposer continues it (not with score=)"
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -38,7 +39,10 @@ def outside_loop(function: Callable[[], _T]) -> _T:
     with contextlib.suppress(RuntimeError):
         is_inside = asyncio.get_running_loop() is not None
     if not is_inside:
-        return function()
+        try:
+            return function()
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_STOPPED) from None
     threads: list[int] = []
     is_stopped = False
     with ThreadPoolExecutor(1, initializer=lambda: threads.append(threading.get_ident())) as pool:
@@ -51,5 +55,5 @@ def outside_loop(function: Callable[[], _T]) -> _T:
                 for thread in map(ctypes.c_ulong, threads):
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
     if is_stopped:
-        raise KeyboardInterrupt("stopped; evovpo.resume(...) with the same store and proposer continues it")
+        raise KeyboardInterrupt(_STOPPED)
     return future.result()

@@ -24,6 +24,7 @@ from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
 from evovpo.reports.live import LiveProgress
 from evovpo.reports.run_report import nothing_judged
+from evovpo.reports.text import counted
 from evovpo.runs.choices import check_proposer
 from evovpo.runs.driver import Progress
 from evovpo.runs.request import RunRequest, open_request
@@ -63,7 +64,9 @@ class EvolveResult:
 
     def _repr_html_(self) -> str:
         reason = f" ({self.stopped})" * bool(self.stopped)
-        head = f"<b>run {self.id}</b>: {escape(self.ending + reason)}, {self.evaluations} evaluations"
+        head = (
+            f"<b>run {self.id}</b>: {escape(self.ending + reason)}, {counted(self.evaluations, 'evaluation')}"
+        )
         return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
 
 
@@ -111,7 +114,7 @@ def evolve(
 
     Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`. If
     `proposer` raises, its exception is the cause of a `ConfigError`. After an error or an interrupt (Ctrl-C,
-    or stop in a notebook), `resume` continues the run.
+    or stop in a notebook), `resume` continues the run, except a run with `score`, which is not stored.
     """
     if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
         raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
@@ -224,6 +227,8 @@ def stored_at(run: Any, store: Any) -> tuple[str, str]:
         run, store = run.id, run.store if store == DEFAULT_STORE else store
     if not isinstance(run, str):
         raise ConfigError(f"run: expected an id or a result of evolve, found {run!r:.70}; give one of them")
+    if "://" in run or run.endswith(".db"):
+        raise ConfigError(f"run: expected an id or a problem, found {run!r}; give a store as store=")
     if not isinstance(store, str | Path) or str(store) in _IN_MEMORY:
         raise ConfigError(
             f"store: expected a file or a lasting database, found {store!r:.60}; name that of runs"

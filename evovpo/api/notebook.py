@@ -22,7 +22,7 @@ def program_html(source: str, numbers: Mapping[str, object]) -> str:
     shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_MOST_BARS]
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
     more = f"<tr><td>and {len(numbers) - _MOST_BARS} more</td></tr>" * (len(numbers) > _MOST_BARS)
-    return f"<pre>{escape(source)}</pre><table>{''.join(cells)}{more}</table>"
+    return f"<pre style='font-family: monospace'>{escape(source)}</pre><table>{''.join(cells)}{more}</table>"
 
 
 def curve_html(curve: Sequence[tuple[int, float]], name: str) -> str:

@@ -1,7 +1,9 @@
 """A proposer that calls a user's function."""
 
 import asyncio
+import functools
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,19 +40,33 @@ class FunctionProposer:
         try:
             texts = await asyncio.to_thread(self.function, messages, len(indices))
             if inspect.isawaitable(texts):
-                texts = await texts
+                waiting = asyncio.run_coroutine_threadsafe(_awaited(texts), _shared_loop())
+                texts = await asyncio.wrap_future(waiting)
         except Exception as error:
             trace, before = error.__traceback__, ("asyncio", "concurrent", "evovpo")
             while trace and trace.tb_frame.f_globals["__name__"].startswith(before):
                 trace = trace.tb_next
+            hint = " (make async clients inside the function)" * ("event loop" in str(error))
             raise ProposerError(
                 f"proposer: expected texts, but it raised {type(error).__name__}: {error!s:.200}; correct "
-                f"it, then continue run {prompt.run_id} with evovpo.resume and the same store"
+                f"it{hint}, then continue run {prompt.run_id} with evovpo.resume and the same store"
             ) from error.with_traceback(trace)
         return make_rollouts(prompt, indices, texts, sampling)
 
     async def aclose(self) -> None:
         """Do nothing: there are no resources to release."""
+
+
+async def _awaited(texts: Awaitable[Sequence[str]]) -> Sequence[str]:
+    return await texts
+
+
+@functools.cache
+def _shared_loop() -> asyncio.AbstractEventLoop:
+    """Return an event loop for all runs: an async client, once used, belongs to its event loop."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    return loop
 
 
 def make_rollouts(prompt: Prompt, indices: Sequence[int], texts: Any, sampling: Sampling) -> list[Rollout]:

@@ -12,7 +12,7 @@ from evovpo.runs.stored import find_run, stored_run
 from evovpo.runs.stored import list_runs as runs_of
 from evovpo.store import Store
 from evovpo.store.summary import RunRow
-from evovpo.types import ParentRole, ParseStatus, Prompt, PromptKind, Run, RunStatus, Status
+from evovpo.types import Json, ParentRole, ParseStatus, Prompt, PromptKind, Run, RunStatus, Status
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class ProgramRecord:
     rewards: dict[str, float]
     """Component -> reward; zeros if the program failed, empty if the sandbox failed."""
     feedback: str
+    metrics: dict[str, Json]
+    """Raw metrics, if the evaluator returns any."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class StoredRun:
                 "status": str(program.status),
                 "mean_reward": sum(program.rewards.values()) / max(1, len(program.rewards)),
                 **{f"reward:{name}": reward for name, reward in program.rewards.items()},
+                **{f"metric:{name}": value for name, value in program.metrics.items()},
                 "source": program.source,
             }
             for program in self.programs
@@ -121,6 +124,7 @@ def read_run(run: str | Any = "latest", store: str | Path = DEFAULT_STORE) -> St
                     status=evaluation.status,
                     rewards=dict(zip(names, evaluation.rewards or (), strict=False)),
                     feedback=evaluation.feedback,
+                    metrics=dict(evaluation.metrics or ()),
                 )
                 programs.setdefault(program.id, record)
         listed, best, said = tuple(programs.values()), best_of(view, opened), ending(view.outcome(0.0))

@@ -104,7 +104,7 @@ def evolve(
     All results are stored during the run: Ctrl-C stops it, evovpo resume continues it.
 
     [dim]Examples:[/dim]
-    evovpo evolve strings/phone-with-hyphens
+    evovpo evolve strings/name-short-form
     evovpo evolve invoices -n 5000 --seed 1 --set search.islands=8
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
@@ -166,6 +166,10 @@ def resume(
         option("N", "New total budget, larger than before; also continues a finished run.", *_BUDGET, min=1),
     ] = None,
     overrides: options.Overrides = None,
+    config_file: Annotated[
+        Path | None,
+        option("FILE", "TOML file of changed settings, such as other [[models]].", "--config", "-c"),
+    ] = None,
     allow: options.Allow = None,
     output_dir: options.OutputDir = None,
     store_url: options.StoreUrl = None,
@@ -181,6 +185,7 @@ def resume(
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
     """
     from evovpo.config import Config
+    from evovpo.config_tree import read_toml
     from evovpo.reports.run_report import finished_text
     from evovpo.runs.start_resume import resume as take_up
     from evovpo.runs.stored import find_run
@@ -190,7 +195,8 @@ def resume(
         row = store.run(run_id)
         config = Config.from_json(row.config_json)
         end = "" if config.proposer.name == "imported" else finished_text(row)
-        changes = settings(overrides, {"search.evaluations": evaluations})
+        changes = {} if config_file is None else read_toml(config_file)
+        changes |= settings(overrides, {"search.evaluations": evaluations})
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
         waiting = "reading the run" if end or config.proposer.name == "random" else _loading_message(config)

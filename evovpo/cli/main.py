@@ -33,7 +33,7 @@ app = typer.Typer(
 The included small model writes text functions. For other
 programs, use an instruction model behind a server.
 
-[bold]Start here:[/bold]  evovpo evolve strings/phone-with-hyphens
+[bold]Start here:[/bold]  evovpo evolve strings/name-short-form
 
 Show that run:  evovpo show latest
 

@@ -43,7 +43,7 @@ def list_runs(store_url: options.StoreUrl = None, as_json: options.AsJson = Fals
             name = running[0] if len(running) == 1 else "RUN"
             say(f"\nrunning: if no process works on it, it was killed:  evovpo resume {name}{option}")
     else:
-        say("No runs yet. Start one:  evovpo evolve strings/phone-with-hyphens")
+        say("No runs yet. Start one:  evovpo evolve strings/name-short-form")
 
 
 @app.command("show", rich_help_panel="Runs")

@@ -68,8 +68,6 @@ class Batch(Part):
 
 
 class Cell(NamedTuple):
-    """One run of a batch."""
-
     run_id: str
     problem_id: str
     arm: Arm

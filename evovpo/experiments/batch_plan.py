@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evovpo.config import Config, SandboxConfig, StoreConfig
+from evovpo.config import BudgetConfig, Config, SandboxConfig, StoreConfig
 from evovpo.config_tree import merged
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, raise_faults
 from evovpo.experiments.batch_file import Batch, cells, read_batch
@@ -101,7 +101,8 @@ def _works(
             for difference in _differences(found.problem, config, earlier):
                 faults.append(
                     f"run {cell.run_id} ({cell.problem_id}, {cell.arm.label}, seed {cell.seed}) is stored "
-                    f"with {difference}; give the batch another name, or put it back as it was",
+                    f"with {difference}; put it back as it was, give the batch another name, or remove the "
+                    f"run: evovpo store prune {cell.run_id} --yes",
                 )
         status = None if earlier is None else earlier.status
         yield Work(cell, found.problem, config, found.judged, status, store_url)
@@ -173,5 +174,6 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
 
 def _comparable(config: Config) -> Config:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
-    found = config.changed(store=StoreConfig(), sandbox=sandbox)
+    # A run may have been resumed with a larger budget of tokens or money.
+    found = config.changed(store=StoreConfig(), sandbox=sandbox, budget=BudgetConfig())
     return found.changed(run={"origin": config.run.origin[:1]})

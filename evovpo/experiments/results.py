@@ -83,8 +83,6 @@ def area(budgets: Sequence[int]) -> Figure:
 
 
 class ArmRows:
-    """The rows of an arm for all its seeds and problems."""
-
     def __init__(
         self, arm: Arm, rows: Mapping[tuple[int, str], Row], seeds: Sequence[int], problems: Sequence[str]
     ) -> None:
@@ -267,7 +265,9 @@ class Results:
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
             return [said, *found]
-        return found or ["There is one arm: nothing to compare."]
+        stopped = sum(one.row is not None and one.row["status"] == RunStatus.STOPPED for one in self.cells)
+        early = [f"{stopped} of {len(self.cells)} runs stopped early, before their evaluations were used."]
+        return early * bool(stopped) + (found or ["There is one arm: nothing to compare."])
 
 
 def read_results(batch: Batch, store: Store) -> Results:

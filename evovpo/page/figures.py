@@ -54,8 +54,6 @@ class ProgramLine(NamedTuple):
 
 
 class Milestone(NamedTuple):
-    """The moment when a reward component first reached `value`."""
-
     value: float
     evaluations: int
     tokens: int

@@ -68,7 +68,6 @@ def keep_fixed(old: str, new: str) -> str:
 
 
 def shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the length of the common prefix of two sequences."""
     for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
         if mine != theirs:
             return place

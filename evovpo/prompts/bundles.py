@@ -19,7 +19,6 @@ _ADVICE = "write a relative path such as src/main.py"
 
 
 def header(path: str) -> str:
-    """Return the header line of a file, without the newline."""
     return f"=== FILE: {path} ==="
 
 

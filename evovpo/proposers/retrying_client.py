@@ -237,7 +237,7 @@ class Client:
             other = "; if it takes chats only: --set proposer.endpoint=chat" * (form.endpoint != CHAT)
             raise ServerError(
                 f"{address} does not serve {name!r} ({sent.detail}){listed}; check proposer.base_url, or "
-                f"name another: --model, models.name, resume --set proposer.model=X{other}"
+                f"name another: resume --set proposer.model=X, or --config FILE with [[models]]{other}"
             )
         refused = ServerError(f"{address} refused a request ({sent.call.reason}): {sent.detail}")
         if sent.status not in (400, 413, 422):
@@ -256,7 +256,7 @@ class Client:
         if dropped := found.left_out - shape.left_out:
             self._say_once(f"does not take {', '.join(sorted(dropped))}: sent without")
             if not found.is_plain:
-                self._say_untrainable("takes a plain request only")
+                self._say_untrainable("answers without token ids")
         return form
 
     def _shorter(self, form: Form, detail: str) -> Form:

@@ -155,7 +155,7 @@ def open_proposer(
             spent_before=(lambda run_id: Spending()) if store is None else partial(_spent, store),
             said=said,
         )
-    hint = " (with your own function, use evovpo.resume in Python)" * (settings.name == "own")
+    hint = " (in Python, give your function as proposer=)" * (settings.name == "own")
     raise ConfigError(f"proposer.name is '{settings.name}'; expected local, openai or random{hint}")
 
 

@@ -157,7 +157,7 @@ def _checked(problem: Problem, config: Config, run: Run) -> Problem:
     if not is_same:
         raise ProblemError(
             f"{problem.folder}: the problem changed since the run started"
-            + f" (changed files: {newer})" * bool(newer)
+            + f" (newer files: {newer})" * bool(newer)
             + ", and old and new judgements do not compare; start a new run with the best programs of this "
             f"one (--from {run.id}), or put the folder back as it was"
         )

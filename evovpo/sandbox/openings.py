@@ -20,6 +20,7 @@ _GPU_DEVICES = ("nvidia*", "dri", "kfd")
 
 _PROGRAM = re.compile(
     r"(?:No such file or directory|Permission denied): '([\w.+-]*[\w+-])'|\b([\w+-]+): (?:command )?not found"
+    r"|(?i:tool|command|executable|program) not found: '?([\w.+-]*[\w+-])"
 )
 _FILE = re.compile(r"Permission denied: '(/[^']+)'|'(/[^']+)'[^'\n]*Permission denied")
 _NETWORK = re.compile(
@@ -62,6 +63,8 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
             if f"write={name}" in allowed:
                 continue
             return f"{name} is closed in the sandbox: create it and open it with --allow write={name}"
+        if path is None and Path(name).suffix:
+            return f"there is no file {name} in the folder of the evaluator: give its whole path there"
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"
         words = [f"path={Path(path).parent}"]
@@ -102,9 +105,9 @@ def read_openings(words: Iterable[str], folder: Path, place: str = "evaluator.al
         if kind in ("read=", "write=", "path=", "cwd="):
             path = Path(os.path.abspath(folder / Path(value).expanduser()))  # noqa: PTH100  # links stay
             if not (path.is_dir() if kind in ("path=", "cwd=") else path.exists()):
-                raise ConfigError(
-                    f"{place}: {word}: expected to find it, found nothing at {path}; correct it"
-                )
+                what, found_there = ("a folder", "a file") if path.exists() else ("to find it", "nothing")
+                said = f"expected {what}, found {found_there} at {path}"
+                raise ConfigError(f"{place}: {word}: {said}; correct it" + ", or use read=" * path.exists())
             value = str(path)
         found[kind].append(value)
     if len(found["cwd="]) > 1:

@@ -50,7 +50,6 @@ def unescape_text(text: str) -> str:
 
 
 def dump_json(value: object) -> str:
-    """Return a value as compact ASCII JSON."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"))
 
 

@@ -202,7 +202,6 @@ def append_programs(
 
 
 def require_run(connection: Connection, run_id: str) -> None:
-    """Raise StoreError if a run is not stored."""
     if not connection.scalar(select(func.count()).where(runs.c.id == run_id)):
         raise StoreError(f"run {run_id} is not stored; `evovpo runs` lists those that are")
 

@@ -109,8 +109,6 @@ class CandidateLine(NamedTuple):
 
 
 class TellLine(NamedTuple):
-    """The data that summaries need about a tell (evaluated reply)."""
-
     position: int
     policy_version: int | None
     """None if no model answered."""

@@ -288,3 +288,33 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
         evovpo.evolve(examples=[("a", "b")], **arguments)
     assert wrong.value.__suppress_context__
     assert failed.value.__cause__ is None
+
+
+def test_a_store_is_no_run() -> None:
+    with pytest.raises(evovpo.EvovpoError, match=r"found 'm\.db'; give a store as store="):
+        evovpo.read_run("m.db")
+
+
+def test_an_async_client_may_be_used_by_several_runs(tmp_path: Path) -> None:
+    loops: list[asyncio.AbstractEventLoop] = []  # a client belongs to the event loop of its first use
+
+    async def propose(messages: list[dict[str, str]], n: int) -> list[str]:
+        loops.append(asyncio.get_running_loop())
+        return ["```python\ndef solve(x):\n    return 'a'\n```"] * n
+
+    for seed in (1, 2):
+        found = evovpo.evolve(
+            examples=[(("x",), "b")], proposer=propose, evaluations=3, seed=seed, store=tmp_path / "a.db"
+        )
+        assert found.evaluations == 3
+    assert len({id(loop) for loop in loops}) == 1
+    assert not loops[0].is_closed()
+
+
+def test_a_wrong_program_is_applied_with_a_warning(tmp_path: Path) -> None:
+    found = evovpo.evolve(
+        examples=[(("x",), "a"), (("y",), "b")], evaluations=2, store=tmp_path / "w.db",
+        proposer=lambda messages, n: ["```python\ndef solve(x):\n    return 'a'\n```"] * n,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="solve is right on 1 of 2 training rows: do not trust all outputs"):
+        assert found.best.apply([("y",)]) == ["a"]

@@ -431,7 +431,7 @@ def test_files_added_beside_a_project_do_not_stop_its_runs_and_changed_ones_are_
         os.utime("evaluator.py", (later, later))
         refused = command("resume", "latest", "-n", "3")
     assert refused.code == 2
-    assert "(changed files: best.py, evaluator.py, notes.txt, phase2.yaml)" in refused.err
+    assert "(newer files: best.py, evaluator.py, notes.txt, phase2.yaml)" in refused.err
 
 
 def test_a_stored_failure_of_the_initial_program_is_judged_again(
@@ -468,6 +468,21 @@ def test_a_model_on_the_command_line_keeps_the_sampling_of_the_file(tmp_path: Pa
     (model,) = opened(folder, "proposer.model=mine", "proposer.base_url=http://localhost:1/v1").models
     assert (model.name, model.extra) == ("mine", {"top_p": 0.9, "reasoning_effort": "low"})
     assert opened(folder, "search.strategy=iid").search.ways == {}
+
+
+def test_a_resumed_run_can_get_other_models_from_a_file(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_project(tmp_path / "p", FILES)
+    monkeypatch.chdir(tmp_path)
+    with served([f"```python\n{PROGRAM}```", f"```python\n{BETTER}```"]) as (address, asked):
+        for name in ("first", "second"):
+            models = f'[[models]]\nname = "{name}"\nbase_url = "{address}"\n'
+            Path(f"{name}.toml").write_text(models)
+        assert command("evolve", folder, "--config", "first.toml", "-i", "1").code == 0
+        resumed = command("resume", "latest", "-n", "2", "--config", "second.toml")
+    assert resumed.code == 0, resumed.err
+    assert list(dict.fromkeys(request["model"] for request in asked)) == ["first", "second"]
 
 
 def test_a_folder_where_one_file_is_wanted_is_named(tmp_path: Path, command: shell.Shell) -> None:
@@ -512,6 +527,7 @@ def test_an_evaluator_may_be_a_function_and_its_metrics_come_back(
         settings={"prompt.style": "rewrite", "sandbox.workers": 1},
     )
     assert (found.best.source, found.best.metrics) == (BETTER, {"combined_score": 0.75})
+    assert evovpo.read_run(found).rows()[-1]["metric:combined_score"] == 0.75
     for fault in (lambda path: {"score": 1.0}, functools.partial(function)):
         with pytest.raises(ConfigError, match=r"give the path of a file"):
             evovpo.evolve(evaluator=fault, initial_program=PROGRAM)

@@ -91,6 +91,20 @@ def test_dates_of_a_sheet_have_no_midnight_and_columns_of_numbers_stay_so(tmp_pa
     assert [cell.value for cell in found["B"]] == ["year", 2024, 2025]
 
 
+def test_a_filled_sheet_keeps_formulas_and_writes_dates_into_a_column_of_dates(tmp_path: Path) -> None:
+    first, second = datetime(2024, 1, 31), datetime(2024, 2, 1)
+    total = ("total", None, "=SUM(C2:C3)")
+    path = sheet(tmp_path / "a.xlsx", ("text", "day", "n"), ("a", first, 7), ("b", None, None), total)
+    rows = read_table(path)
+    rows[1].update(day="2024-02-01", n="8")
+    rows[2].update(day="later", n="9")
+    with (tmp_path / "b.xlsx").open("w") as file:
+        write_rows(file, tmp_path / "b.xlsx", path, rows, {"day": [2, 3], "n": [2, 3]})
+    found = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx").worksheets[0]
+    assert [cell.value for cell in found["B"]] == ["day", first, second, "later"]
+    assert [cell.value for cell in found["C"]] == ["n", 7, 8, "=SUM(C2:C3)"]
+
+
 def test_a_form_tells_words_by_their_case() -> None:
     names = ("Ada Berg", "ADA B.", "ada berg 12", "de la Cruz", "Élan vital")
     assert [form_of([name])[2:-3] for name in names] == ["Aa Aa", "AA Aa.", "a a 0", "a a Aa", "Aa a"]

@@ -32,8 +32,6 @@ _BY_K = {"best_at_k": "best@k", "expected_best_at_k": "E_w best@k", "pass_at_k":
 
 
 class RecipeArm(Part):
-    """One arm of a recipe: an objective with its settings."""
-
     name: str
     objective: str = "vpo-at-k"
     answers: Count = 0
@@ -53,8 +51,6 @@ class Machine(Part):
 
 
 class Recipe(Part):
-    """The contents of a recipe file."""
-
     name: str
     domain: str
     model: str | None = None

@@ -41,7 +41,6 @@ class Loop:
         return content_id(search, self.train.to_json(), *problems)[:8]
 
     def run_id(self, round_number: int, index: int) -> str:
-        """Return the id of the run of problem `index` in a round."""
         return f"{self.id}-r{round_number:03d}-p{index:03d}"
 
     def owns(self, run_id: str) -> bool:

@@ -1,6 +1,7 @@
 """Converts a table (CSV, Excel, JSON Lines) to a task: compute one column from other columns."""
 
 import builtins
+import contextlib
 import csv
 import io
 import json
@@ -155,18 +156,26 @@ def write_rows(
         filled = [line for line, row in lines if set(row) - {"", None}] or range(2, len(rows) + 2)
         for name in changed if before == kind else columns:
             values, place = (name, *(row[name] for row in rows)), columns.index(name) + 1
-            kinds = {type(cell) for (cell,) in sheet.iter_rows(2, None, place, place, True)} - {type(None)}
-            has_numbers = bool(kinds) and kinds <= {int, float}
+            old = [cell for (cell,) in sheet.iter_rows(2, None, place, place) if cell.value is not None]
+            kinds = {type(cell.value) for cell in old if cell.data_type != "f"}
+            has_numbers, has_dates = bool(kinds) and kinds <= {int, float}, kinds == {datetime}
             for number, (line, value) in enumerate(zip((1, *filled), values, strict=True)):
                 if before == kind and number not in (0, *changed[name]):
                     continue
                 is_cell = isinstance(value, str | int | float | None)
                 text = value if is_cell else json.dumps(value)
-                if has_numbers and isinstance(cell_value(text), int | float):
-                    text = cell_value(text)
-                cell = sheet.cell(line, place, text)
+                cell = sheet.cell(line, place)
+                if before == kind and cell.data_type == "f":
+                    continue
+                cell.value = text
                 if isinstance(text, str):
                     cell.data_type = "s"  # never a formula
+                if has_numbers and isinstance(cell_value(text), int | float):
+                    cell.value = cell_value(text)
+                with contextlib.suppress(TypeError, ValueError):
+                    if has_dates:
+                        cell.value = datetime.fromisoformat(text)
+                        cell.number_format = old[0].number_format
         book.save(file.buffer)
 
 
@@ -299,7 +308,7 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
     arguments = arguments_of(rows, texts_of(problem))
     for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
         inputs = first.setdefault(form_of(values), ", ".join(map(repr, values)))
-        if inputs and row.get(column) in ("", None):
+        if inputs and row.get(column) in ("", None) and any(value not in ("", None) for value in values):
             found.setdefault(inputs, []).append(number)
     return found
 

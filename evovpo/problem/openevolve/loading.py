@@ -57,7 +57,7 @@ OpenEvaluator: TypeAlias = Callable[[Problem, Config], AbstractContextManager[Op
 
 
 def changed_files(problem: Problem, config: Config, since: float) -> list[str] | None:
-    """Return the names of files that changed after `since`, a Unix time; None if the problem is the same.
+    """Return the names of files newer than `since`, a Unix time; None if the problem is the same.
 
     It is the same if its settings and files are as stored. Files that were added after `since` do not count.
     """
@@ -69,6 +69,7 @@ def changed_files(problem: Problem, config: Config, since: float) -> list[str] |
     for is_old, added in itertools.product((False, True), (frozenset[Path](), newer)):
         if _version(problem, _content(project, declared, config, is_old, added)) == problem.version:
             return None
+    newer |= {path for path in [project.metrics] if path and path.stat().st_mtime > since}
     return sorted(str(path.relative_to(project.folder)) for path in newer)
 
 
@@ -327,5 +328,5 @@ def _remarks(
     if problem.trust is Trust.LOW:
         yield (
             "low trust: evaluator and candidate share a process, so a program can forge its metrics; check"
-            " what wins, or try --set evaluator.mode=proxy"
+            " what wins. If candidates take and return only JSON values: --set evaluator.mode=proxy"
         )

@@ -34,8 +34,6 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 class MetricDeclaration(Section):
-    """The section of one metric in `metrics.toml`."""
-
     model_config = ConfigDict(allow_inf_nan=True)
 
     low: float | None = None
@@ -78,7 +76,6 @@ def describe(metric: Metric, is_reward: bool = True) -> str:
 
 
 def section_line(name: str) -> str:
-    """Return the section header of a metric in `metrics.toml`."""
     is_bare = name.isidentifier() and name.isascii()
     return f"[metrics.{name if is_bare else toml_value(name)}]"
 
