@@ -55,7 +55,6 @@ class Server:
         self._lock = threading.Lock()
 
     def reply(self, prompt: str) -> str:
-        """Return a whole program in a code block."""
         with self._lock:
             number = len(self.times)
             self.times.append(time.monotonic() + self.seconds)
@@ -68,7 +67,6 @@ class Server:
 
     @contextmanager
     def listening(self) -> Iterator[str]:
-        """Yield the server's address while it answers."""
         server = self
 
         class Handler(BaseHTTPRequestHandler):

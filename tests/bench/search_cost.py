@@ -132,8 +132,6 @@ def _since(began: tuple[float, float]) -> tuple[float, float]:
 
 
 class Bench:
-    """One search with its store, fed with synthetic replies."""
-
     def __init__(self, store: Store, config: SearchConfig) -> None:
         run = Run(
             "bench", PROBLEM.id, PROBLEM.version, 0, config.evaluations, Config(search=config).to_json(),
@@ -159,10 +157,7 @@ class Bench:
                 self.search.tell(tell)
 
     def step(self) -> tuple[float, float, float, float]:
-        """Ask, tell one reply, store both.
-
-        Return the seconds of the ask+tell and of the commit, and the processor seconds of each.
-        """
+        """Return the seconds of the ask+tell and of the commit, and the processor seconds of each."""
         started = _now()
         prompt = self.ask()
         asked = _since(started)
@@ -234,10 +229,7 @@ else:
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(json.dumps([time.perf_counter() - began, time.process_time() - busy, memory]))
 """
-"""What a process of its own does with the stored run.
-
-It prints its seconds, by the clock and of the processor, and its most memory in MiB.
-"""
+"""Prints its seconds, by the clock and of the processor, and its most memory in MiB."""
 
 
 def _later(url: str, part: str, folder: str) -> tuple[float, float, float]:

@@ -19,8 +19,6 @@ Genome = Any
 
 
 class Task(NamedTuple):
-    """One problem."""
-
     name: str
     fresh: Callable[[random.Random], Genome]
     mutate: Callable[[Genome, random.Random], Genome]
@@ -66,7 +64,6 @@ def propose(task: Task, strength: Strength, shown: Sequence[Genome], rng: random
 
 @lru_cache(maxsize=20_000)
 def read(source: str) -> Genome:
-    """Return the program that a text holds."""
     return ast.literal_eval(source)
 
 

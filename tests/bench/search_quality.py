@@ -69,7 +69,6 @@ def start_of(task: Task, rng: random.Random) -> Genome:
 
 
 def hill(task: Task, strength: str, rng: random.Random) -> Iterator[float]:
-    """(1+1) hill climbing that accepts equals."""
     best = start_of(task, rng)
     best_score = fmean(task.score(best))
     while True:
@@ -218,8 +217,6 @@ USUAL = tuple(name for name in ARMS if not name.startswith("rollouts"))
 
 
 class Job(NamedTuple):
-    """One run of one arm."""
-
     arm: str
     task: str
     strength: str
@@ -242,7 +239,6 @@ Rows = dict[Job, list[float]]
 
 
 def load(path: Path) -> Rows:
-    """Return the rows of a file, none if there is none."""
     if not path.exists():
         return {}
     kept = json.loads(gzip.decompress(path.read_bytes()))
@@ -250,7 +246,6 @@ def load(path: Path) -> Rows:
 
 
 def save(path: Path, rows: Rows) -> None:
-    """Write the rows, sorted and compressed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f'"{"|".join(map(str, job))}": {json.dumps(rows[job])}' for job in sorted(rows)]
     path.write_bytes(gzip.compress(("{\n" + ",\n".join(lines) + "\n}\n").encode(), mtime=0))
@@ -348,7 +343,6 @@ def report(rows: Rows, arms: Sequence[str], tasks: Sequence[Task], seeds: Sequen
 
 
 def text(found: dict[str, Any]) -> str:
-    """Return the report as lines for people."""
     lines = [f"{'mean rank after':16}" + "".join(f"{calls:>9}" for calls in MARKS)]
     for arm, ranks in found["mean_rank"].items():
         lines.append(f"{arm:16}" + "".join(f"{rank:9.2f}" for rank in ranks.values()))

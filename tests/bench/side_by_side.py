@@ -152,8 +152,6 @@ def run_evovpo(
     from evovpo.types import Evaluation, Problem, Program, Prompt, Rollout, Run, RunStatus, Sampling, Status
 
     class InstantModel:
-        """A proposer that answers at once with an edit of the parent."""
-
         policy_version = 0
 
         async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
@@ -167,8 +165,6 @@ def run_evovpo(
             pass
 
     class Stub:
-        """A judge that returns at once with a made-up vector."""
-
         def __init__(self, problem: Problem) -> None:
             self.problem = problem
 
@@ -235,7 +231,6 @@ def run_evovpo(
 def _figures(
     seconds: float, ends: Sequence[float], samples: Sequence[float], iterations: int, folder: Path
 ) -> dict[str, float]:
-    """Return the figures of one run from when each iteration ended."""
     tenth = max(1, iterations // 10)
     last = samples[-max(1, len(samples) // 10) :]
     return {
@@ -340,7 +335,6 @@ def sample_openevolve(programs: int) -> dict[str, float]:
 
 
 def write_problem(folder: Path) -> None:
-    """Write the problem in both forms below `folder`."""
     native = folder / "native"
     native.mkdir()
     (native / "problem.toml").write_text(PROBLEM_TOML)
@@ -356,7 +350,6 @@ def write_problem(folder: Path) -> None:
 
 
 def in_a_process(python: str, job: dict[str, Any]) -> dict[str, float]:
-    """Return what `job` measures, run by `python` in an empty folder."""
     with tempfile.TemporaryDirectory(prefix="side-by-side-") as name:
         folder = Path(name)
         write_problem(folder)
@@ -379,7 +372,6 @@ def in_a_process(python: str, job: dict[str, Any]) -> dict[str, float]:
 
 
 def run_job(job: dict[str, Any]) -> dict[str, float]:
-    """Return what one measurement finds, in this process."""
     folder, row, iterations = Path(job["folder"]), job["row"], job["iterations"]
     if job["what"] == "sample":
         return sample_openevolve(iterations)
@@ -393,8 +385,6 @@ def run_job(job: dict[str, Any]) -> dict[str, float]:
 def measure_row(
     row: str, python: str, iterations: int, most: int, tell: Callable[[str], None]
 ) -> dict[str, float]:
-    """Return the figures of one row of the table."""
-
     def job(what: str, iterations: int) -> dict[str, float]:
         tell(f"{row}: {what} {iterations}")
         return in_a_process(python, {"what": what, "row": row, "iterations": iterations})
@@ -418,7 +408,6 @@ def measure_row(
 
 
 def main() -> None:
-    """Command line: print a table, or one JSON object."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
         "--openevolve-python", default=sys.executable, help="Python of an environment with openevolve 0.4"

@@ -27,8 +27,6 @@ PAUSE_SECONDS, LAST_SECONDS = 1.0, 6.0
 
 
 class Line(NamedTuple):
-    """A line of the terminal, and the second at which it appears."""
-
     seconds: float
     text: str
 
@@ -42,14 +40,12 @@ class Terminal:
         self.lines: list[Line] = []
 
     def add(self, text: str, pause: float) -> None:
-        """Print a line after a pause."""
         self.clock += min(pause, PAUSE_SECONDS)
         self.lines += [
             Line(self.clock, text[at : at + COLUMNS]) for at in range(0, max(1, len(text)), COLUMNS)
         ]
 
     def stored(self) -> int:
-        """Return how many answers the store holds."""
         with contextlib.closing(sqlite3.connect(self.folder / "evovpo.db")) as store:
             return int(store.execute("SELECT COUNT(*) FROM tells").fetchone()[0])
 

@@ -38,7 +38,6 @@ ONES, HALF, ZEROS = (1.0, 1.0), (1.0, 0.0), (0.0, 0.0)
 
 
 def config(objective: ObjectiveConfig = ObjectiveConfig(), seed: int = 0, **update: int) -> TrainConfig:  # noqa: B008
-    """Return settings of a training."""
     return TrainConfig(objective=objective, update=UpdateConfig(**update), run=TrainingRunConfig(seed=seed))
 
 
@@ -141,7 +140,6 @@ def test_every_setting_says_who_changes_it_and_comes_back_from_its_printed_form(
 
 
 def changed(found: Group, **changes: object) -> Group:
-    """Return a group whose last rollout is changed."""
     last = dataclasses.replace(found.rollouts[-1], **changes)  # type: ignore[arg-type]
     return dataclasses.replace(found, rollouts=(*found.rollouts[:-1], last))
 

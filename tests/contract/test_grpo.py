@@ -553,10 +553,6 @@ def test_a_batch_of_another_shape_stops_the_training(
         train(folder, judge, config(tmp_path))
 
 
-def no_rewards(self: Any, inputs: Any, prompts: Any, completions: Any, ids: Any) -> torch.Tensor:
-    return torch.zeros(len(prompts), 1)
-
-
 @pytest.mark.parametrize(
     ("place", "name", "other", "message"),
     [
@@ -571,7 +567,8 @@ def no_rewards(self: Any, inputs: Any, prompts: Any, completions: Any, ids: Any)
             "rewards are not computed once in each",
         ),
         (
-            GRPOTrainer, "_calculate_rewards", no_rewards,
+            GRPOTrainer, "_calculate_rewards",
+            lambda self, inputs, prompts, *others: torch.zeros(len(prompts), 1),
             "the reward function was not called once for a batch",
         ),
     ],

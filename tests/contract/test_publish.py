@@ -118,7 +118,6 @@ class Publisher:
 
     @property
     def names(self) -> list[str]:
-        """What lies in the policies folder."""
         return sorted(path.name for path in self.policies.iterdir()) if self.policies.exists() else []
 
     @property

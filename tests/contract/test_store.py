@@ -212,7 +212,6 @@ def test_a_password_is_not_shown_even_where_the_driver_repeats_it(tmp_path: Path
 
 
 def fill(store: Store, history: Sequence[Prompt | Tell] = ()) -> None:
-    """Add the problem, the run and its history."""
     store.add_problem(PROBLEM)
     store.add_run(RUN)
     append(store, "run-a", history)

@@ -199,13 +199,9 @@ def test_two_runs_with_one_seed_are_alike_and_can_be_read(tmp_path: Path) -> Non
     }  # fmt: skip
 
 
-def asking() -> evovpo.Search:
-    settings = {"search.rollouts": 8}
-    return evovpo.Search(examples=[((1,), 1), ((2,), 4)], entry="f", evaluations=24, settings=settings)
-
-
 def test_a_search_is_asked_and_told_by_its_user() -> None:
-    search = asking()
+    settings = {"search.rollouts": 8}
+    search = evovpo.Search(examples=[((1,), 1), ((2,), 4)], entry="f", evaluations=24, settings=settings)
     assert search.best is None
     prompt = search.ask()
     assert prompt is not None
@@ -288,11 +284,6 @@ def test_a_run_can_be_looked_at_called_and_made_from_a_dataframe(
         evovpo.evolve(examples=[("a", "b")], **arguments)
     assert wrong.value.__suppress_context__
     assert failed.value.__cause__ is None
-
-
-def test_a_store_is_no_run() -> None:
-    with pytest.raises(evovpo.EvovpoError, match=r"found 'm\.db'; give a store as store="):
-        evovpo.read_run("m.db")
 
 
 def test_an_async_client_may_be_used_by_several_runs(tmp_path: Path) -> None:

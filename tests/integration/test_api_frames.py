@@ -16,7 +16,6 @@ ADD = "def add(a, b):\n    return a + b\n"
 
 
 def writes(*programs: str) -> Any:
-    """Return a proposer that writes the programs, in turn for each completion."""
     return lambda messages, n: [f"```python\n{programs[k % len(programs)]}```" for k in range(n)]
 
 
@@ -149,19 +148,17 @@ def test_a_scorer_that_raises_late_is_said_once_and_counted(
     def score(outputs: list[Any]) -> dict[str, float]:
         return {"near": 1 / outputs[0]}
 
-    programs = [f"def f(x):\n    return '{k}'\n" for k in range(3)] + ["def f(x):\n    return 2\n"]
+    left = iter([f"def f(x):\n    return '{k}'\n" for k in range(3)] + ["def f(x):\n    return 2\n"])
+
+    def propose(messages: list[dict[str, str]], n: int) -> list[str]:
+        return [f"```python\n{next(left)}```" for _ in range(n)]
+
     arguments = {"inputs": [[1]], "seed_program": "def f(x):\n    return 4\n", "entry": "f", "evaluations": 4}
     said = r"score raised on 3 of 5 programs, the first: TypeError: unsupported .*; they got zeros"
     with pytest.warns(UserWarning, match=said):
-        run = evolve(tmp_path, score=score, proposer=numbered(programs), **arguments)
+        run = evolve(tmp_path, score=score, proposer=propose, **arguments)
     assert run.best.rewards == {"near": 0.5}
     assert len([record for record in caplog.records if "raised TypeError" in record.message]) == 1
-
-
-def numbered(programs: list[str]) -> Any:
-    """Return a proposer whose successive texts are the programs."""
-    left = iter(programs)
-    return lambda messages, n: [f"```python\n{next(left)}```" for _ in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -176,6 +173,10 @@ def numbered(programs: list[str]) -> Any:
         ({"problem": [("a", "b")], "examples": None}, r"problem: expected a name, found .*examples="),
         ({"problem": pandas.DataFrame({"a": []}), "examples": None}, "problem: .* found one without rows"),
         ({"evaluator": "no.py", "examples": None}, "evaluator: expected a file, found none at no.py"),
+        (
+            {"evaluator": __file__, "initial_program": "no.py", "examples": None},
+            "initial_program: expected a file, found none at no.py",
+        ),
         ({"examples": [(("a",), "b"), (("a",), "c")]}, r"^examples\[1\]: expected the output .b. of"),
         ({"seed_program": "x = 1\n"}, "^seed_program: solve: expected a function of this name"),
     ],
@@ -186,11 +187,6 @@ def test_arguments_that_cannot_be_used_store_no_run(tmp_path: Path, arguments: A
         evolve(tmp_path, **usual | arguments)
     assert len(failed.traceback) <= 4
     assert not (tmp_path / "x.db").exists() or evovpo.list_runs(tmp_path / "x.db") == []
-
-
-def test_an_initial_program_that_is_no_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(evovpo.EvovpoError, match=r"initial_program: expected a file, found none at no.py"):
-        evolve(tmp_path, evaluator=__file__, initial_program="no.py")
 
 
 def test_nested_settings_are_merged_with_the_arguments(tmp_path: Path) -> None:
@@ -205,6 +201,7 @@ def test_nested_settings_are_merged_with_the_arguments(tmp_path: Path) -> None:
 def test_runs_are_read_with_a_short_error(tmp_path: Path) -> None:
     for call, said in (
         (lambda: evovpo.read_run("x", tmp_path / "none.db"), "there is no such store"),
+        (lambda: evovpo.read_run("m.db"), r"found 'm\.db'; give a store as store="),
         (
             lambda: evovpo.read_run(5, tmp_path / "none.db"),
             "run: expected an id or a result of evolve, found 5",

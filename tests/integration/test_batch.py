@@ -64,14 +64,10 @@ def small(folder: Path, evaluations: int = 24, seeds: str = "[0]") -> Path:
 
 
 def plain_run(works: list[Work], folder: Path) -> dict[str, list[Prompt | Tell]]:
-    """Return the histories of the cells, run one after another in this process."""
     with Store.open(f"sqlite:///{folder / 'plain.db'}") as store:
         for work in works:
             start(RunRequest(work.problem, work.config, run_id=work.cell.run_id), store)
         return {work.cell.run_id: told(store, work.cell.run_id) for work in works}
-
-
-# ---------------------------------------------------------------- the file
 
 
 def test_the_cells_are_the_cross_product_and_their_ids_follow_from_their_names(tmp_path: Path) -> None:
@@ -236,9 +232,6 @@ def test_a_store_in_memory_or_of_another_version_is_refused(tmp_path: Path) -> N
     sql(tmp_path / "old.db", "UPDATE alembic_version SET version_num = '0001'")
     with pytest.raises(ConfigError, match="has schema version 0001"):
         plan(path, url)
-
-
-# ---------------------------------------------------------------- running
 
 
 @pytest.mark.slow
@@ -429,8 +422,6 @@ def test_a_run_that_cannot_begin_fails_by_itself_and_a_store_that_is_gone_ends_a
 
 @dataclasses.dataclass(frozen=True)
 class Whoami:
-    """Says which process does it."""
-
     name: str = "whoami"
 
     def run(self, tell: Callable[[object], None]) -> int:
@@ -469,9 +460,6 @@ def test_cores_are_shared_out_where_nobody_chose(tmp_path: Path) -> None:
     cores = os.cpu_count() or 1
     assert [work.config.sandbox.workers for work in sized(unset, 1)] == [cores, cores]
     assert [work.config.sandbox.workers for work in sized(unset, 4 * cores)] == [1, 1]
-
-
-# ---------------------------------------------------------------- progress
 
 
 def test_progress_counts_what_is_stored_and_what_is_told(tmp_path: Path) -> None:

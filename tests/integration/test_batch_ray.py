@@ -33,7 +33,6 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """A Ray cluster of two workers on this machine."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     ray.init(
         num_cpus=2,
@@ -47,7 +46,6 @@ def cluster() -> Iterator[None]:
 
 
 def on_ray(folder: Path, evaluations: int) -> list[Work]:
-    """Return the cells of a small batch, to be run on Ray, two programs at a time."""
     _, works = plan(str(small(folder, evaluations)), f"sqlite:///{folder / 'runs.db'}")
     return [
         dataclasses.replace(work, config=work.config.changed(sandbox={"workers": 2}))
@@ -56,7 +54,6 @@ def on_ray(folder: Path, evaluations: int) -> list[Work]:
 
 
 def locally(work: Work) -> Work:
-    """Return the same cell on this machine's own processes."""
     return sized([work], 1, "local")[0]
 
 

@@ -162,12 +162,8 @@ def test_without_any_run_the_report_says_so_and_gives_no_figure() -> None:
     assert [part["kind"] for part in record["parts"]] == ["table", "table"]
 
 
-# ---------------------------------------------------------------- from a store
-
-
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a batch file and the store of its runs, one of which has not begun."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "stored.toml").write_text(STORED)
     url = f"sqlite:///{folder / 'runs.db'}"
@@ -179,7 +175,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers_in(page: Path) -> dict[str, Any]:
-    """Return the answers of the API that lie packed in a document."""
     stored = json.loads(re.search(r'id="stored">(.*)</script>', page.read_text(encoding="utf-8"))[1])  # type: ignore[index]
     parts = (json.loads(gzip.decompress(b64decode(part))) for part in stored["parts"])
     return {path: answer for part in parts for path, answer in part.items()}

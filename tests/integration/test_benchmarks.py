@@ -19,7 +19,6 @@ BENCH = ROOT / "tests" / "bench"
 
 
 def run(name: str, *arguments: str | Path) -> str:
-    """Run a script in its own process; return what it prints."""
     command = [sys.executable, str(BENCH / name), *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

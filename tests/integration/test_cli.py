@@ -43,7 +43,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copied(stored: Path, tmp_path: Path) -> str:
-    """The URL of a copy of the database with one solved run."""
     copy = tmp_path / "copy.db"
     copy.write_bytes(stored.read_bytes())
     return f"sqlite:///{copy}"
@@ -52,9 +51,6 @@ def copied(stored: Path, tmp_path: Path) -> str:
 def rows_of(url: str) -> int:
     with Store.open(url, create=False) as store:
         return int(store.query("SELECT count(*) AS n FROM candidates")[0]["n"])
-
-
-# ---------------------------------------------------------------- evolve
 
 
 def test_evolve_json_ends_with_one_object_of_the_fields_of_an_outcome(evovpo: Shell) -> None:
@@ -87,9 +83,6 @@ def test_options_win_over_set_and_set_over_the_file(evovpo: Shell, tmp_path: Pat
     assert answer.code == 0
     assert "8 evaluations, seed 3" in answer.err
     assert len(evovpo("replay", "latest", "--json").json["islands"]) == 2
-
-
-# ---------------------------------------------------------------- bad input
 
 
 def problem_folder(folder: Path, **files: str) -> Path:
@@ -165,9 +158,6 @@ def test_a_machine_on_which_nothing_can_be_run_is_code_3(
         "error: programs are run by the Python at '/nowhere/python'"
     )
     assert "Traceback" not in answer.err
-
-
-# ---------------------------------------------------------------- runs, show, resume, replay
 
 
 @pytest.mark.parametrize(
@@ -283,10 +273,7 @@ def test_replay_shows_the_population_and_verify_notices_a_changed_row(
 
 
 def interrupt(arguments: Sequence[str], url: str, after_rows: int) -> str:
-    """Run evovpo, send Ctrl-C once the store holds so many candidates, and return what it said on stderr.
-
-    The budgets of these runs are far larger than what is waited for, so that none can end by itself.
-    """
+    """The budgets of these runs are far larger than what is waited for, so that none can end by itself."""
     with running(*arguments, start_new_session=True) as process:
         assert process.stderr is not None
         while " evaluations" not in process.stderr.readline():
@@ -317,9 +304,6 @@ def test_ctrl_c_keeps_what_was_judged_and_resume_goes_on_from_there(evovpo: Shel
     assert (again["run"], again["status"]) == (listed["run"], "interrupted")
     assert again["evaluations"] > listed["evaluations"]
     assert evovpo("replay", "latest", "--verify", "--json").json["identical"] is True
-
-
-# ---------------------------------------------------------------- the rest
 
 
 @pytest.mark.parametrize("kind", ["examples", "score"])

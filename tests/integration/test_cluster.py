@@ -56,7 +56,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """A head that does no work, and two nodes of one core each."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
     head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20}
     found = Cluster(initialize_head=True, head_node_args=head)

@@ -59,7 +59,6 @@ def test_the_job_begins_a_batch_on_the_clusters_client_port() -> None:
 
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
-    """Write the programs that stand in for others, and return their folder."""
     for name, does in PLACES.items():
         lines = (
             f"#!{sys.executable} -S",

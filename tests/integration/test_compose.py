@@ -37,7 +37,6 @@ VARIABLE = re.compile(r"\$\{(\w+)(?:(:-|:\?)([^}]*))?\}")
 
 
 def filled(text: str) -> str:
-    """Return the text with the values of `.env.example` in it."""
     return VARIABLE.sub(lambda match: EXAMPLE[match[1]], text)
 
 
@@ -135,7 +134,6 @@ def test_the_dockerfile_copies_what_is_there_and_installs_extras_that_exist() ->
 
 
 def compose_command() -> list[str] | None:
-    """Return the command of a Docker Compose of version 2, or none where there is none."""
     named = os.environ.get("EVOVPO_COMPOSE") or shutil.which("docker-compose")
     for command in ([named], ["docker", "compose"]):
         try:

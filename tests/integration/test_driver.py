@@ -43,8 +43,6 @@ SETTINGS = Config(
 
 
 class Judge:
-    """Judges by a function of the source and remembers what it was asked, from any thread."""
-
     def __init__(self, judge: Callable[[str], Evaluation] | None = None) -> None:
         self._judge = judge or (lambda text: evaluation(text, hashed_rewards(text, 8), HARD.version))
         self._lock = threading.Lock()
@@ -57,8 +55,6 @@ class Judge:
 
 
 class Journal:
-    """Keeps asks and tells in the order in which they were stored."""
-
     def __init__(self) -> None:
         self.events: list[Prompt | Tell] = []
         self.orders: list[int] = []
@@ -290,8 +286,6 @@ def test_a_sandbox_that_fails_on_one_program_does_not_stop_the_run() -> None:
 
 
 class Counting(ScriptedProposer):
-    """Counts the requests that are open at a time, and keeps the sampling settings."""
-
     def __init__(self) -> None:
         super().__init__(toy_script())
         self.open = self.most = 0
@@ -349,9 +343,6 @@ def test_replaying_another_history_says_which_ask_differs_and_how() -> None:
         replay(new_search(), journal.tells)
 
 
-# Early ends
-
-
 def test_a_half_told_group_that_the_budget_does_not_allow_stops_the_run() -> None:
     def refuse(prompt: Prompt, index: int) -> str:
         raise BudgetError("all 1000 tokens are used")
@@ -394,9 +385,6 @@ def test_a_model_of_a_server_that_writes_no_programs_stops_the_run(name: str, ev
     assert bool(driver.stop_reason) == (name == "openai")
 
 
-# Kinds of tickets beside programs
-
-
 def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:
     def fails(text: str) -> Evaluation:
         is_seed = text == HARD.seeds[0].source
@@ -407,9 +395,6 @@ def test_starting_programs_that_all_fail_do_not_end_the_run() -> None:
     assert asyncio.run(driver.run()) is RunStatus.EXHAUSTED
     assert driver.search.standing.best is not None
     assert driver.search.standing.best.evaluation.mean_reward > 0.0
-
-
-# Judging while requests are open
 
 
 class Gate:
@@ -436,7 +421,6 @@ class Gate:
 
 
 def drive_plain(gate: Gate, proposer: ScriptedProposer, in_flight: int, evaluations: int) -> Journal:
-    """Run a search of one answer a group whose judgements wait for the gate."""
     settings = Config(
         search=SearchConfig(
             evaluations=evaluations, rollouts=1, islands=1, ways={"climb": 1.0}, in_flight=in_flight

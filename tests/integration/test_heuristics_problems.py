@@ -69,9 +69,6 @@ def test_the_check_passes_and_seeds_get_what_they_get_without_a_sandbox(name: st
         assert found.evaluation.rewards == tuple(rewards[objective.name] for objective in problem.objectives)
 
 
-# ---------------------------------------------------------------- bin packing
-
-
 def test_families_of_the_portfolio_want_different_rules() -> None:
     folder = SUITE.parent / "portfolio" / "packing"
     scorer = runpy.run_path(str(folder / "score.py"))
@@ -81,8 +78,6 @@ def test_families_of_the_portfolio_want_different_rules() -> None:
         return found
 
     def two_constants(tight: int, wide: int) -> Rule:
-        """A gap of at most `tight` is best, then one of at least `wide`, then an empty bin."""
-
         def rule(item: int, remaining: int) -> float:
             gap = remaining - item
             base = 1000 if gap <= tight else 500 if gap >= wide else 0
@@ -148,9 +143,6 @@ def test_one_output_that_is_no_finite_number_makes_all_rewards_zero(bad: object)
     outputs[1234] = bad
     assert set(OR3["score"](outputs).values()) == {0.0}
     assert set(OR3["score"](outputs[:-1]).values()) == {0.0}
-
-
-# ---------------------------------------------------------------- job shop
 
 
 @pytest.mark.parametrize(
@@ -220,9 +212,6 @@ def test_the_instances_file_is_what_the_writer_takes_from_the_packages_format() 
     }
     large = {"machines_matrix": [[0]] * 301, "duration_matrix": [[1]] * 301, "metadata": {}}
     assert writer["selected"]({**benchmark, "zz99": large}) == data
-
-
-# ---------------------------------------------------------------- measuring
 
 
 def test_measuring_prints_a_line_for_each_program_and_part(tmp_path: Path) -> None:

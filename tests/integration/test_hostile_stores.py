@@ -95,7 +95,6 @@ def test_code_that_the_store_of_somebody_else_names_is_asked_for(tmp_path: Path,
 
 @pytest.fixture
 def stranger() -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """The address of a server of a stranger, and the headers of what it is asked."""
     heard: list[dict[str, str]] = []
 
     class Server(BaseHTTPRequestHandler):
@@ -268,7 +267,6 @@ class Hand(NamedTuple):
     run: Shell
 
     def files(self) -> set[str]:
-        """Return what lies there but for where commands may write."""
         own = (
             "work/evovpo-out",
             "work/page.html",

@@ -66,7 +66,6 @@ def search(store: Store, problem: Problem = PROBLEM, run: str = "toy") -> str:
 
 
 def shown_rows(target: ImitationTarget) -> set[int]:
-    """Return how many examples the prompts of a target show."""
     return {TOKENIZER.decode(row.prompt_ids).count("⟦ex⟧") for row in target.rows}
 
 
@@ -183,8 +182,6 @@ def test_for_instruction_models_a_target_is_what_they_would_answer(style: str) -
 
 
 class _Characters:
-    """A chat tokenizer whose tokens are characters."""
-
     eos_token_id = 0
     model_max_length = 100_000
 

@@ -37,7 +37,6 @@ PROBLEMS = [load_problem(entry.path) for entry in load_suite("strings")[:8]]
 
 
 def crashing(folder: Path, ticks: list[int]) -> dict[str, Any]:
-    """Run the processes of `crashing_loop.py` and return what the last one says."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(
         [sys.executable, HERE / "crashing_loop.py", folder, ",".join(map(str, ticks))],
@@ -49,11 +48,7 @@ def crashing(folder: Path, ticks: list[int]) -> dict[str, Any]:
     return found
 
 
-# ---------------------------------------------------------------- killed anywhere
-
-
 def moved(folder: Path, number: int) -> torch.Tensor:
-    """Return how far each weight of a version is from the start model."""
     version, start = (
         load_file(path / "model.safetensors")
         for path in (folder / "policies" / f"v{number:04d}", BUILT_IN_MODEL)
@@ -73,9 +68,6 @@ def test_a_loop_in_turns_killed_anywhere_comes_to_what_it_would_have(tmp_path: P
     for number in range(1, ROUNDS + 1):
         wanted, found = moved(tmp_path / "whole", number), moved(tmp_path / "cut", number)
         assert float((found - wanted).norm()) < 0.05 * float(wanted.norm())
-
-
-# ---------------------------------------------------------------- turns in this process
 
 
 @pytest.fixture
@@ -149,9 +141,6 @@ def test_a_training_that_diverges_leaves_the_loop_with_the_version_it_had(
     assert [event.kind for event in store.policy_events()].count(PolicyEventKind.FAILED) == 1
 
 
-# ---------------------------------------------------------------- plans
-
-
 def test_a_suite_is_cut_into_searched_and_held_out_problems() -> None:
     loop = plan_loop(PROBLEMS, SERVED, TrainConfig(probe=ProbeConfig(problems=3)), limit=2)
     assert len(loop.searched) == 2
@@ -206,9 +195,6 @@ def test_settings_that_do_not_fit_are_refused(search: Config, train: TrainConfig
         plan_loop(PROBLEMS, search, train)
 
 
-# ---------------------------------------------------------------- the command
-
-
 LOOP = (
     "loop", "strings", "--limit", "2", "-n", "48", "--jobs", "1", "--imitate", "0", "--png", "loop.png",
     "--train-set", "probe.problems=2", "--train-set", "probe.answers=4", "--train-set", "probe.evaluations=0",
@@ -233,9 +219,6 @@ def test_the_command_prints_before_and_after_and_goes_on_where_it_was(evovpo: Sh
     assert "round 1/2" not in again.err
     assert "difference [95 % interval]" in again.out
     assert f"version {result['served']} is served" in again.out
-
-
-# ---------------------------------------------------------------- a family
 
 
 def family(folder: Path, count: int = 4) -> Path:

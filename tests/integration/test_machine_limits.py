@@ -176,7 +176,6 @@ def test_a_signal_to_end_ends_as_ctrl_c_does(
 
 
 def killed_with(process: subprocess.Popen[str], is_ready: Callable[[Sequence[int]], object]) -> None:
-    """Kill a process once all below it are there, and wait until none of them is."""
     below: list[int] = []
 
     def are_there() -> bool:

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -44,13 +44,6 @@ CALLS = {problem: len(scorer["cases"]()) for problem, scorer in SCORERS.items()}
 FIRST, SECOND, THIRD = (SCORERS[f"autocorrelation-{number}"] for number in (1, 2, 3))
 
 
-def said(rewards: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in rewards.items())
-
-
-# ---------------------------------------------------------------- the folders
-
-
 def test_the_suite_lists_the_problems() -> None:
     assert [entry.path.name for entry in load_suite(SUITE)] == list(NAMES)
 
@@ -64,7 +57,8 @@ def test_the_check_is_clean_and_the_starting_program_scores_what_it_says(name: s
     rewards = dict(zip(objectives, seed.evaluation.rewards or (), strict=True))
     assert min(rewards.values()) > 0
     words = " ".join((SUITE / name / "seed.py").read_text().split())
-    assert f"Rewards: {said(rewards)}." in words
+    said = ", ".join(f"{objective} {value:.3f}" for objective, value in rewards.items())
+    assert f"Rewards: {said}." in words
     assert "best known" in seed.evaluation.feedback
 
 
@@ -89,9 +83,6 @@ def test_what_is_no_answer_has_no_reward_and_a_reason(name: str) -> None:
         rewards, reason = SCORERS[name]["score"]([output] * CALLS[name])
         assert set(rewards.values()) == {0.0}, output
         assert "expected" in reason
-
-
-# ---------------------------------------------------------------- circle packing
 
 
 @pytest.mark.parametrize(
@@ -141,9 +132,6 @@ def test_one_bad_packing_costs_its_own_component_only() -> None:
     assert "n = 26: circle 0 leaves the square" in reason
 
 
-# ---------------------------------------------------------------- step functions
-
-
 def fractions(heights: Sequence[float]) -> list[Fraction]:
     return [Fraction(height) for height in heights]
 
@@ -161,14 +149,10 @@ def slow_overlap(heights: Sequence[Fraction], shift: Fraction) -> Fraction:
     return total
 
 
-def random_heights(rng: Random, n: int) -> list[float]:
-    return [rng.randrange(0, 1025) / 1024 for _ in range(n)]
-
-
 def test_overlaps_agree_with_integrals_in_fractions() -> None:
     rng = Random(3)
     for n in (1, 2, 5, 8):
-        heights = random_heights(rng, n)
+        heights = [rng.randrange(0, 1025) / 1024 for _ in range(n)]
         exact = fractions(heights)
         total = sum(exact)
         if 2 * total >= n:
@@ -258,9 +242,6 @@ def test_more_steps_than_allowed_are_refused() -> None:
         assert f"found {most + 1} of them" in scorer["score"]([[0.5] * (most + 1)])[1]
 
 
-# ---------------------------------------------------------------- cap sets
-
-
 def is_cap_set(vectors: Sequence[Sequence[int]]) -> bool:
     return not any(
         all((x + y + z) % 3 == 0 for x, y, z in zip(*three, strict=True))
@@ -301,9 +282,6 @@ def test_a_proven_size_has_the_full_reward_and_a_record_would_show() -> None:
     assert len(CAPS["cap_set"](outputs[0], 3)[0]) == 9
     outputs[5] = [0] * 3**8
     assert CAPS["score"](outputs)[0]["dimension-8"] == 256 / (1.02 * 512)
-
-
-# ---------------------------------------------------------------- function minimisation
 
 
 def test_a_value_worked_by_hand() -> None:

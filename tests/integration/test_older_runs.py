@@ -30,7 +30,6 @@ NOVEL = GOLDEN / "store_0008_novelty.sql.gz"
 
 
 def upgraded(golden: Path, file: Path, *changes: str) -> str:
-    """Return the address of a stored store of an earlier version, changed and upgraded."""
     with sqlite3.connect(file) as connection:
         connection.executescript(gzip.decompress(golden.read_bytes()).decode())
         for change in changes:
@@ -42,7 +41,6 @@ def upgraded(golden: Path, file: Path, *changes: str) -> str:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A store with the older run, upgraded."""
     return upgraded(OLDER, tmp_path / "older.db")
 
 

@@ -49,8 +49,6 @@ from evovpo.types import Feature, Metric, Objective, Program, Status, Trust, con
 
 pytestmark = pytest.mark.slow
 
-# ---------------------------------------------------------------- directories
-
 
 def test_a_directory_and_its_evaluator_file_are_the_same_project(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "p", SHAPES["plain"] | {"config.yml": "max_iterations: 3\n"})
@@ -158,7 +156,6 @@ def test_what_runs_leave_behind_does_not_change_a_project(tmp_path: Path) -> Non
 
 
 DECLARED = "[metrics.near]\nlow = 0\nhigh = 1\n[metrics.large]\n"
-"""Makes objectives of two metrics, with bounds for one of them."""
 
 
 def test_an_unmodified_project_is_searched_for_one_number(tmp_path: Path) -> None:
@@ -457,7 +454,6 @@ REPLIES = {
 
 
 def replies(shape: str) -> list[str]:
-    """Return four completions: two programs that run, one that ends its process, and plain words."""
     good = REPLIES.get(shape, [f"```python\n{PROGRAM.replace('1.0', value)}```" for value in ("2.0", "3.5")])
     if shape in REPLIES:
         return good * 2

@@ -76,7 +76,6 @@ def judgements(store: Store, run_id: str) -> dict[str, Evaluation]:
 
 
 def their_metrics(folder: Path, source: str) -> dict[str, Any]:
-    """Return what OpenEvolve's own evaluator makes of a program."""
     from openevolve.config import Config
     from openevolve.evaluator import Evaluator
     from openevolve.llm.ensemble import LLMEnsemble

@@ -185,7 +185,6 @@ def written(number: int) -> str:
 
 
 def run_openevolve(folder: Path) -> Path:
-    """Run OpenEvolve's own loop on a scripted server, with migration; return its output folder."""
     write_project(folder, {"initial_program.py": PROGRAM, "evaluator.py": EVALUATOR})
     with numbered(written) as url:
         model = LLMModelConfig(api_base=url, api_key="k", name="m", retries=0, timeout=60)
@@ -209,7 +208,6 @@ def run_openevolve(folder: Path) -> Path:
 
 
 def stored_programs(store: Store, run_id: str) -> Counter[tuple[str, int, str | None, str]]:
-    """Return the programs of a run, each with its island, its parent and its metrics."""
     found: Counter[tuple[str, int, str | None, str]] = Counter()
     asked = {event.id: event for event in store.history(run_id) if isinstance(event, Prompt)}
     for event in store.history(run_id):

@@ -179,8 +179,6 @@ def test_prompts_takes_the_options_of_evolve(tmp_path: Path, command: shell.Shel
     assert "combined_score 0.5" in answer.out  # 0.25 between 0 and 0.5
 
 
-# Templates of theirs
-
 EVERY_PLACE = """Metrics:
 {metrics}
 Fitness {fitness_score}, at {feature_coords} of {feature_dimensions}; look at {improvement_areas}.

@@ -54,7 +54,6 @@ def evaluate(program_path):
 
 
 def programs(need: str, number: int) -> str:
-    """Return the choices of a server: whole programs of the project's language."""
     text = scripted(need)(number)
     if need != "a compiler":
         return text

@@ -62,7 +62,6 @@ HISTORY = scripted_history("run-a", 3, 60)
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A closed store with one run, and one of attacks, to be copied."""
     folder = tmp_path_factory.mktemp("written")
     with Store.open(str(folder / "runs.db")) as store:
         write_run(store)
@@ -73,13 +72,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(written: Path, tmp_path: Path) -> Path:
-    """A store with one run."""
     return Path(shutil.copy(written / "runs.db", tmp_path))
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The address of a server's databases, of which `postgres` has one run."""
     with postgres_server() as address:
         with Store.open(address.format("postgres")) as store:
             write_run(store)
@@ -88,7 +85,6 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store with one run, on every kind of database."""
     if request.param == "sqlite":
         return str(request.getfixturevalue("path"))
     address = request.getfixturevalue("postgres")
@@ -121,9 +117,6 @@ def get(client: TestClient, path: str, status: int = 200) -> Any:
     answer = client.get(path)
     assert answer.status_code == status, answer.text
     return answer.json()
-
-
-# The read API
 
 
 def test_a_run_has_the_figures_that_a_summary_of_all_its_rows_has(any_client: TestClient, url: str) -> None:
@@ -492,9 +485,6 @@ def test_no_file_is_served_by_its_path(client: TestClient, path_: str) -> None:
     assert client.get(path_).status_code == 404
 
 
-# Who may ask
-
-
 def test_without_a_token_only_this_machine_by_its_name_is_answered(client: TestClient) -> None:
     for host, status in (("127.0.0.1:8090", 200), ("[::1]:80", 200), ("evil.example", 403), ("", 403)):
         assert client.get("/api/runs", headers={"host": host}).status_code == status
@@ -524,9 +514,6 @@ def test_every_answer_tells_browsers_to_run_nothing_else(client: TestClient) -> 
         assert "unsafe" not in policy
 
 
-# Untrusted text
-
-
 @pytest.fixture
 def attacked(written: Path) -> Iterator[Source]:
     source = Source(str(written / "attacked.db"))
@@ -535,7 +522,6 @@ def attacked(written: Path) -> Iterator[Source]:
 
 
 def keys(value: Any) -> set[str]:
-    """Return every key of a JSON value, at any depth."""
     if isinstance(value, dict):
         return set(value) | {key for inner in value.values() for key in keys(inner)}
     return {key for inner in value for key in keys(inner)} if isinstance(value, list) else set()
@@ -563,9 +549,6 @@ def test_an_exported_run_holds_its_text_only_packed(attacked: Source) -> None:
         assert html.escape(attack) not in page
     assert PROBLEM.id not in page
     assert len(re.findall("<script", page)) == 2
-
-
-# A run as one file
 
 
 def test_an_exported_run_has_every_answer_and_asks_for_nothing(client: TestClient, path: Path) -> None:
@@ -603,9 +586,6 @@ def test_the_page_never_makes_markup_of_text() -> None:
             "https:",
         ):
             assert word not in text.replace("http://www.w3.org/2000/svg", ""), (file.name, word)
-
-
-# The commands
 
 
 def test_serve_prints_its_address_answers_and_ends(path: Path) -> None:

@@ -37,8 +37,6 @@ pytestmark = [
 
 
 class Walk:
-    """A page, and all that it asked for and complained about."""
-
     def __init__(self, page: Page, address: str) -> None:
         self.page = page
         self.address = address
@@ -52,7 +50,6 @@ class Walk:
         page.on("request", lambda request: self.requests.add(re.sub(r"(?<=\w)/.*|\?.*", "", request.url)))
 
     def open(self, place: str) -> None:
-        """Go to a view and wait until it is drawn."""
         self.page.goto("about:blank")
         self.page.goto(f"{self.address}#/{place}")
         self.page.wait_for_selector("main h1")
@@ -61,11 +58,9 @@ class Walk:
         return self.page.inner_text(selector)
 
     def fact(self, name: str) -> str:
-        """Return what a run's overview says of something."""
         return self.page.locator("dl.facts div", has_text=name).locator("dd").first.inner_text()
 
     def serious(self) -> list[str]:
-        """Return what axe-core calls a serious or critical fault of this view."""
         found: Any = Axe().run(self.page).response["violations"]
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in grave]
@@ -73,7 +68,6 @@ class Walk:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with a finished run, a run of attacks, and a policy version."""
     path = tmp_path_factory.mktemp("page") / "runs.db"
     with Store.open(str(path)) as store:
         write_run(store)
@@ -109,7 +103,6 @@ def walk(request: pytest.FixtureRequest, browser: Browser, address: str) -> Iter
 
 
 def views(run: str) -> list[str]:
-    """Return the places of all that a run shows."""
     parts = ("", "?show=components", "/lineage", "/programs", "/population", "/settings", "/answers")
     return [f"run/{run}{part}" for part in parts]
 

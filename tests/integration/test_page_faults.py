@@ -30,7 +30,6 @@ from evovpo.store import Store
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the store is that the server serves."""
     return tmp_path_factory.mktemp("page") / "runs.db"
 
 

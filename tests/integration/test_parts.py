@@ -47,7 +47,6 @@ def run(
 
 
 def go_on(database: Path, *changes: str, write: Script | None = None) -> tuple[Outcome, list[SearchState]]:
-    """Resume the run; return its outcome, and its search if it was searched."""
     live: list[SearchState] = []
 
     def keep(progress: Progress) -> None:
@@ -223,9 +222,6 @@ def test_patience_begins_anew_and_a_reached_target_must_be_raised(database: Path
         verify("one", store)
 
 
-# ---------------------------------------------------------------- from the best programs of another run
-
-
 def test_a_run_begins_with_the_best_programs_of_another_and_replays(database: Path) -> None:
     run(database, config(in_flight=1))
     with Store.open(str(database)) as store:
@@ -263,9 +259,6 @@ def test_programs_that_do_not_fit_are_counted_and_named_and_none_that_fits_is_an
         with pytest.raises(StoreError, match="no run whose id"):
             with_origin(RunRequest(other, config().changed(run={"origin": "two"})), store)
         assert [row.run for row in store.runs()] == ["zero", "one"]
-
-
-# ---------------------------------------------------------------- the commands
 
 
 def test_the_commands_go_on_with_a_run_and_begin_with_a_checkpoint(

@@ -81,7 +81,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_all(page: str, capsys: pytest.CaptureFixture[str], **places: str) -> list[str]:
-    """Run the command lines of a page; return what they wrote."""
     said = []
     for line in printed(page):
         if line in NOT_RUN:

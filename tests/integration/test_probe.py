@@ -56,9 +56,6 @@ def levels(problems: int = 12) -> npt.NDArray[np.float64]:
     return np.add.outer(np.linspace(0.1, 0.6, problems), [0.0, 0.0, 0.1, 0.3])
 
 
-# ---------------------------------------------------------------- sampling and judging
-
-
 def test_answers_are_judged_row_by_row_and_once_a_program() -> None:
     chains: list[list[Program | None]] = [
         [Program(source(SWAP)), Program(source("x0.upper()"))],
@@ -168,11 +165,7 @@ def test_a_probe_of_nothing_is_an_error(
         probe(BUILT_IN_MODEL, problems, answers=answers, k_max=k_max)
 
 
-# ---------------------------------------------------------------- the guard
-
-
 def values_of(values_P_N: npt.NDArray[np.float64]) -> Values:
-    """Return best@1 and best@4 of made-up answers, as the guard compares them."""
     found = result(values_P_N).values("best_at_k", [1, 4]).T.tolist()
     return dict(zip(("best@1", "best@4"), found, strict=True))
 
@@ -254,11 +247,7 @@ def test_the_table_shows_both_versions_and_marks_clear_differences() -> None:
     assert "12 problems, 4 answers each, from the examples alone." in text
 
 
-# ---------------------------------------------------------------- the verdict of a loop
-
-
 def solved(count: int, of: int = 12, otherwise: float = 0.2) -> ProbeResult:
-    """Return a made-up probe of which so many problems are solved by each of their answers."""
     return result(np.array([[1.0] * 4] * count + [[otherwise] * 4] * (of - count)))
 
 
@@ -288,9 +277,6 @@ def test_cpu_time_counts_the_processes_of_sandboxes() -> None:
     before = cpu_seconds()
     subprocess.run([sys.executable, "-c", "while __import__('time').process_time() < 0.5: pass"], check=True)
     assert cpu_seconds() - before >= 0.5
-
-
-# ---------------------------------------------------------------- problems to probe on
 
 
 def named(*names: str) -> list[Problem]:

@@ -53,9 +53,6 @@ def refusal(folder: Path) -> str:
     return str(caught.value)
 
 
-# ---------------------------------------------------------------- loading
-
-
 def test_a_folder_with_examples_becomes_a_problem_with_one_objective_a_row(tmp_path: Path) -> None:
     loaded = load_problem(by_example(tmp_path / "sum"))
     assert loaded.id == "sum"
@@ -106,9 +103,6 @@ def test_limits_and_features_are_read(tmp_path: Path) -> None:
 )
 def test_a_seed_that_can_be_called_with_the_inputs_is_taken(tmp_path: Path, source: str) -> None:
     assert len(load_problem(by_example(tmp_path / "p", seed=source)).seeds) == 1
-
-
-# ---------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -236,9 +230,6 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     assert "expected a problem folder" in refusal(tmp_path / "p")
 
 
-# ---------------------------------------------------------------- version
-
-
 def test_the_version_is_that_of_stored_runs_wherever_the_folder_lies(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert load_problem(by_example(tmp_path / name)).version == "6b387f339227f41e"
@@ -276,12 +267,8 @@ def test_notes_caches_and_comments_do_not_change_the_version(tmp_path: Path) -> 
     assert load_problem(write(folder, problem="# a comment\n" + SCORED)).version == before
 
 
-# ---------------------------------------------------------------- finding
-
-
 @pytest.fixture
 def bundled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a bundled suite `words` with the problems `first-word` and `last-word` beside the package."""
     package = tmp_path / "checkout" / "evovpo"
     package.mkdir(parents=True)
     monkeypatch.setattr(suites, "__file__", str(package / "problem" / "suites.py"))
@@ -365,9 +352,6 @@ def test_a_bad_suite_is_refused(bundled: Path, old: str, new: str, fragment: str
 def test_every_bundled_problem_loads() -> None:
     for name in bundled_problems():
         assert load_problem(bundled_root() / name).id == name
-
-
-# ---------------------------------------------------------------- skeletons and checks
 
 
 def test_a_new_problem_cannot_be_made_inside_a_file(tmp_path: Path) -> None:

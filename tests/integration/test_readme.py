@@ -27,7 +27,6 @@ SMALLER = {
 
 
 def blocks(language: str) -> list[str]:
-    """Return the code blocks of a language, in their order."""
     return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 
 
@@ -40,7 +39,6 @@ def pasted(block: str) -> str:
 
 
 def needs_more(block: str) -> bool:
-    """True for a block that needs a server, or that runs these tests."""
     return "--base-url" in block or "pytest" in block
 
 

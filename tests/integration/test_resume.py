@@ -39,7 +39,6 @@ ONE_WORKER = SandboxConfig(workers=1)
 
 
 def crash(folder: Path, ticks: Sequence[int]) -> tuple[Path, dict[str, object]]:
-    """Run the crashing script; return its database and what it printed."""
     database = folder / "run.db"
     command = [
         sys.executable, str(SCRIPT), f"sqlite:///{database}", str(folder / "told"), ",".join(map(str, ticks)),
@@ -53,7 +52,6 @@ def crash(folder: Path, ticks: Sequence[int]) -> tuple[Path, dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
-    """The database of a run that nothing interrupted, and how many ticks it took."""
     database, printed = crash(tmp_path_factory.mktemp("whole"), [])
     ticks = printed["ticks"]
     assert isinstance(ticks, int)
@@ -105,9 +103,6 @@ def test_a_kill_at_every_moment_of_one_group_changes_nothing(tmp_path: Path, who
     crashed, printed = crash(tmp_path, [60 + 3 * number for number in range(10)])
     assert printed["ends"] == [-signal.SIGKILL] * 10
     assert what_happened(crashed) == what_happened(database)
-
-
-# A run with several requests in flight
 
 
 def config(**changes: object) -> Config:
@@ -203,12 +198,8 @@ def test_a_scorer_that_changed_since_the_run_started_is_refused(tmp_path: Path) 
         assert resume("one", store, ScriptedProposer(lambda prompt, index: seed)).evaluations == 4
 
 
-# Changed rows are found out
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The database of a finished run with joins in it."""
     database = tmp_path_factory.mktemp("finished") / "run.db"
     with Store.open(str(database)) as store:
         run_through(store, config(), ScriptedProposer(toy_script()))
@@ -297,14 +288,11 @@ def test_verifying_leaves_the_store_as_it_was(finished: Path) -> None:
     assert rows() == before
 
 
-# Held-out rows
-
 MARKS = ("Qzxheld", "Jvwunseen", "Kpyhidden")
 
 
 @pytest.fixture
 def without_and_with_marks(tmp_path: Path) -> list[Path]:
-    """Databases of one run on a problem and on the same problem with other held-out rows."""
     marked = dataclasses.replace(
         HARD,
         heldout=tuple(

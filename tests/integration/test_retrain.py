@@ -50,8 +50,6 @@ def many_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Place(NamedTuple):
-    """A folder with a model, a store with one run of it, and room for policies."""
-
     root: Path
 
     @property
@@ -123,14 +121,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Trai
 
 
 def steps_of(here: Place) -> list[TrainingStep]:
-    """Return the steps of the one training there is, without what the clock says."""
     with here.store() as store:
         (training,) = store.trainings()
         return [dataclasses.replace(step, seconds=0.0) for step in store.training_steps(training.id)]
 
 
 def assert_same(here: Place, trained: Trained) -> None:
-    """Check that a training came out as the uninterrupted one, to the last bit."""
     expected = trained.place.weights(1)
     found = here.weights(1)
     assert found.keys() == expected.keys()
@@ -143,13 +139,9 @@ def assert_same(here: Place, trained: Trained) -> None:
 
 
 def _told(version: PolicyVersion) -> PolicyVersion:
-    """Return a version without its folder and the CPU time that training and comparing it took."""
     measured = tuple(pair for pair in version.metrics if not pair[0].endswith("cpu_seconds"))
     assert len(measured) == len(version.metrics) - 2
     return dataclasses.replace(version, path="", metrics=measured)
-
-
-# What comes out
 
 
 def test_a_training_ends_in_a_new_version_that_is_served(trained: Trained) -> None:
@@ -208,9 +200,6 @@ def test_training_makes_what_was_rewarded_likelier(tmp_path: Path, tiny_folder: 
     assert (best - worst).mean() > 0.1
 
 
-# Again, and after a kill
-
-
 def test_a_training_that_ended_is_not_made_again(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     first = place.retrain()
     with place.store() as store:
@@ -224,7 +213,6 @@ def test_a_training_that_ended_is_not_made_again(place: Place, monkeypatch: pyte
 
 
 def killed(work: Callable[[], object]) -> None:
-    """Do some work in its own process, which must end by SIGKILL."""
     child = os.fork()
     if child == 0:
         try:
@@ -314,9 +302,6 @@ def test_a_second_trainer_in_one_policies_folder_is_refused(place: Place) -> Non
     assert place.retrain().policy_version == 1
 
 
-# What is trained from and on
-
-
 def test_the_next_training_begins_with_the_served_version_and_holds_on_to_the_start_model(
     place: Place,
 ) -> None:
@@ -373,9 +358,6 @@ def test_an_adapter_is_trained_published_and_trained_on(place: Place) -> None:
     assert (place.policies / "v0003" / "model.safetensors").is_file()
 
 
-# The guard
-
-
 @pytest.mark.parametrize(
     ("kind", "style", "why"),
     [("llama", "rewrite", "asked in the style rewrite"), ("qwen3", "auto", "not from Qwen3ForCausalLM")],
@@ -429,11 +411,7 @@ def test_a_version_that_is_clearly_worse_is_stored_and_not_served_unless_asked(t
     assert here.retrain(asked, problems=problems).policy_version == here.served() == 2
 
 
-# What is refused
-
-
 def refused(here: Place, kind: type[EvovpoError], words: str, config: TrainConfig = CONFIG) -> None:
-    """Check for one clear error that leaves no version behind."""
     with pytest.raises(kind, match=words):
         here.retrain(config)
     with here.store() as store:

@@ -122,8 +122,6 @@ def test_arms_may_mix_single_answers_and_hold_on_to_the_start(domain: ToyFamily)
 
 
 class Recorded(ToyFamily):
-    """Keeps what was asked, in order: each prompt, the task and the parent."""
-
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.asked: list[tuple[ToyTask, int, str | None]] = []
@@ -215,8 +213,6 @@ def test_measuring_uses_whole_chains_and_the_same_seeds_for_every_model(domain: 
     assert answered(3) != answered(4)
 
 
-# ---------------------------------------------------------------- whole studies
-
 CHANGES = {
     "training.tokens": 150, "training.prompts": 2, "training.tasks": 5, "tuning.learning_rates": [1e-3, 3e-3],
     "tuning.kls": [0], "tuning.tasks": 3, "tuning.ks": [1, 2], "test.tasks": 4, "seeds": 2, "ks": [1, 2, 6],
@@ -245,7 +241,6 @@ def run_here(
     on_message: Callable[[Message], None],
     begun: list[str] | None = None,
 ) -> list[FailedTask]:
-    """Do the tasks of a study in this process; each is noted in `begun`."""
     for task in tasks:
         if begun is not None:
             begun.append(task.name)

@@ -74,9 +74,6 @@ def study_of(folder: Path, content: str = FILE) -> Study:
     return read_study(path, runs=True)
 
 
-# ---------------------------------------------------------------- the file
-
-
 def test_everything_wrong_with_a_file_is_said_at_once(tmp_path: Path) -> None:
     content = (
         FILE.replace("strings/date-to-iso", "strings/no-such-problem")
@@ -169,9 +166,6 @@ def test_a_store_of_another_version_is_found_before_anything_is_spent(tmp_path: 
     assert not (tmp_path / "export").exists()
 
 
-# ---------------------------------------------------------------- the export
-
-
 def search(arm: str, strategy: str, seed: int, problem: str, **values: Any) -> dict[str, Any]:
     """Return a row of a search, unsolved unless `values` say otherwise."""
     row = {"arm": arm, "strategy": strategy, "seed": seed, "problem": problem, "run": "r", "evaluations": 36}
@@ -204,9 +198,6 @@ def test_rows_made_with_other_settings_are_refused_by_name(tmp_path: Path) -> No
         Export(tmp_path / "export").hold(study_of(tmp_path, FILE.replace("rollouts = 6", "rollouts = 8")))
     with pytest.raises(ConfigError, match=r"training: tokens was 300 and is 400"):
         Export(tmp_path / "export").hold(study_of(tmp_path, FILE.replace("tokens = 300", "tokens = 400")))
-
-
-# ---------------------------------------------------------------- figures
 
 
 def test_an_arm_trains_with_the_best_point_of_the_grid_or_with_another_arms(tmp_path: Path) -> None:
@@ -333,11 +324,7 @@ def test_unlocked_counts_as_many_seeds_of_both(tmp_path: Path) -> None:
     assert found.interval.low <= 2 <= found.interval.high
 
 
-# ---------------------------------------------------------------- a whole study
-
-
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the rows of all searches without what a clock says, in order of their keys."""
     rows = [json.loads(line) for line in (folder / "export" / "searches.jsonl").read_text().splitlines()]
     rows.sort(key=lambda row: (row["arm"], row["strategy"], row["seed"], row["problem"]))
     spent = ("seconds", "cpu_seconds")

@@ -49,11 +49,7 @@ def is_right(problem: Problem, program: Program, sandbox: Sandbox) -> bool:
 
 
 def solution(expression: str, problem: Problem) -> Program:
-    """Return an expression over the parameters as a program."""
     return Program(f"def solve({', '.join(problem.parameters)}):\n    return {expression}\n")
-
-
-# ---------------------------------------------------------------- strings
 
 
 def test_every_string_task_is_listed_with_a_measured_difficulty() -> None:
@@ -77,9 +73,6 @@ def test_string_tasks_have_enough_rows_and_none_that_gives_the_answer_away() -> 
         assert len({row.inputs for row in rows}) == len(rows), problem.id
         assert outputs not in zip(*(row.inputs for row in problem.train), strict=True), problem.id
         assert len(set(outputs)) >= 2, problem.id
-
-
-# ---------------------------------------------------------------- lists
 
 
 def test_each_list_task_is_solved_by_its_program_and_not_by_its_seed(sandbox: Sandbox) -> None:
@@ -106,9 +99,6 @@ def test_each_side_of_a_list_task_is_wrong_somewhere_and_occurs_in_held_out_rows
             assert not is_right(problem, solution(side, problem), sandbox), problem.id
         rows = [dict(zip(problem.parameters, row.inputs, strict=True)) for row in problem.heldout]
         assert {bool(eval(test, {}, row)) for row in rows} == {False, True}
-
-
-# ---------------------------------------------------------------- strings-hard
 
 
 def hard_problems() -> list[Problem]:
@@ -157,16 +147,10 @@ def test_the_selection_says_what_was_asked_and_kept() -> None:
     )
 
 
-# ---------------------------------------------------------------- strings-family
-
-
-def pilot_rows() -> dict[str, Any]:
-    lines = gzip.decompress((FAMILY / "pilot.jsonl.gz").read_bytes()).decode().splitlines()
-    return {row["task"]: row["searches"] for row in map(json.loads, lines)}
-
-
 def test_the_pilot_solved_each_task_of_the_families_now_and_then() -> None:
-    entries, rows = {entry.path.name: entry for entry in load_suite(FAMILY)}, pilot_rows()
+    entries = {entry.path.name: entry for entry in load_suite(FAMILY)}
+    lines = gzip.decompress((FAMILY / "pilot.jsonl.gz").read_bytes()).decode().splitlines()
+    rows = {row["task"]: row["searches"] for row in map(json.loads, lines)}
     kept = {
         name for name, found in rows.items() if len(found) == 10 and 0 < sum(one[3] for one in found) < 10
     }

@@ -149,7 +149,6 @@ def test_tests_are_dealt_evenly_and_each_once() -> None:
 
 
 def doubling(count: int, **more: object) -> dict[str, object]:
-    """A task whose function returns twice its argument, with this many tests."""
     cases = [(str(n), str(2 * n)) for n in range(count)]
     more = {"starter_code": "def f(x):", "metadata": '{"func_name": "f"}'} | more
     return lcb_record("functional", cases, "[]", **more)

@@ -15,8 +15,6 @@ SETTINGS = Config(search=CONFIG.changed(evaluations=400))
 
 
 class Stored(Loop):
-    """A loop whose asks and tells are stored first, as a driver does it."""
-
     def __init__(self, store: Store) -> None:
         super().__init__(SETTINGS.search, run="one")
         self.store = store

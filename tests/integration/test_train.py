@@ -27,7 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_trl")]
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """A model folder, a domain of one's own, and ten rows for it."""
     folder = tmp_path_factory.mktemp("parts")
     (folder / "own.py").write_text(OWN_DOMAIN)
     rows = [{"prompt": "abcdefghij"[: place % 4 + 1], "shape": {str(place): [place]}} for place in range(10)]

@@ -31,7 +31,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def evovpo(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Path
 ) -> Shell:
-    """A shell in a folder whose database holds a run of four groups."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
     with Store.open() as store:

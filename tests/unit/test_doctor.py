@@ -17,7 +17,7 @@ from scripted_proposer import ScriptedProposer
 from shell import Shell
 from toy_runs import PROBLEM
 
-from evovpo.analysis.doctor.findings import Diagnosis, Verdict, diagnose
+from evovpo.analysis.doctor.findings import Verdict, diagnose
 from evovpo.analysis.doctor.sample_figures import (
     Sample,
     best_set,
@@ -105,9 +105,6 @@ def verdict(*prompts: Sequence[Answers]) -> tuple[Verdict, str]:
     return found.verdict, "; ".join(f"{finding.text}: {finding.advice}" for finding in found.findings)
 
 
-# ---------------------------------------------------------------- the sample
-
-
 def test_a_sample_counts_what_is_unreadable_and_faulty() -> None:
     programs: list[Answers] = [["a", None, "b"], ["a", "c", "c"], ["d", "e", "f"]]
     chains: list[Answers] = [["10", None, "01"], ["10", "11", "00"], ["11", "11", "11"]]
@@ -133,9 +130,6 @@ def test_a_sample_has_the_components_that_a_trainer_sees() -> None:
     assert found.pools[0][0].tolist() == [[0.5, 0], [0.5, 1]]
 
 
-# ---------------------------------------------------------------- rank
-
-
 def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> None:
     answers = np.random.default_rng(2).random((50, 6)) @ np.random.default_rng(3).random((6, 6))
     values = np.linalg.eigvalsh(np.corrcoef(answers, rowvar=False))
@@ -144,9 +138,6 @@ def test_the_effective_rank_is_the_participation_ratio_of_the_eigenvalues() -> N
     assert effective_rank(np.column_stack([answers, np.ones(50), np.zeros(50)])) == wanted
     assert effective_rank(answers[:, [0, 0, 0]]) == pytest.approx(1)
     assert effective_rank(np.ones((5, 3))) == 0
-
-
-# ---------------------------------------------------------------- headroom
 
 
 def test_weightings_sum_to_1_and_every_component_has_the_same_total() -> None:
@@ -207,9 +198,6 @@ def test_random_sets_hold_different_answers_to_one_prompt() -> None:
     assert seen == {(0.1, 0.2, 0.3), (0.1, 0.2, 0.4), (0.1, 0.3, 0.4), (0.2, 0.3, 0.4), (0.6, 0.7)}
 
 
-# ---------------------------------------------------------------- figures
-
-
 def test_hand_worked_figures() -> None:
     found = measure(
         sample_of(
@@ -253,8 +241,6 @@ def test_permuting_chains_and_prompts_changes_no_figure_of_the_components() -> N
         assert getattr(one, name) == pytest.approx(getattr(other, name))
     assert one.headroom == pytest.approx(other.headroom)
 
-
-# ---------------------------------------------------------------- the verdict
 
 GOOD = [["1100", "0011", "1000"], ["0000", "0110", "0001"], ["1010", "0101", "0000"]]
 """Chains of answers that are right on different rows."""
@@ -349,8 +335,6 @@ def test_copies_among_few_components_are_advised_to_be_grouped_and_change_no_ver
     ]
 
 
-# ---------------------------------------------------------------- what a user sees
-
 SWAP = "x0.partition(', ')[2] + ' ' + x0.partition(', ')[0]"
 
 
@@ -378,10 +362,6 @@ def written(report: DoctorReport, width: int = 100) -> str:
     file = io.StringIO()
     Console(file=file, width=width, highlight=False).print(report_view(report), crop=False)
     return file.getvalue()
-
-
-def with_diagnosis(report: DoctorReport, diagnosis: Diagnosis) -> DoctorReport:
-    return report._replace(diagnosis=diagnosis)
 
 
 def test_a_run_is_read_as_it_was_judged(store: Store) -> None:
@@ -448,7 +428,7 @@ def test_names_of_objectives_cannot_steer_the_terminal(store: Store) -> None:
     report = examine_run(store, "first")
     names = ("\x1b[31mred", "[bold]b[/bold]", "\x9b31m", "\u202ed", "e")
     sample = many(5, 2)._replace(names=names, members=tuple((name,) for name in names))
-    text = written(with_diagnosis(report, diagnose(sample)))
+    text = written(report._replace(diagnosis=diagnose(sample)))
     assert not set("\x1b\x9b\u202e") & set(text)
     assert "groups = [" in text
     assert "[bold]b[/bold]" in text

@@ -22,7 +22,6 @@ levels = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 
 
 def slow_best_at_k(values: Sequence[float], k: int) -> float:
-    """Return the mean of the maximum over all subsets."""
     return float(np.mean([max(subset) for subset in itertools.combinations(values, k)]))
 
 

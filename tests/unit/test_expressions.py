@@ -27,7 +27,6 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    """A running sandbox without numpy."""
     with Sandbox(workers=1, preload=()) as running:
         yield running
 

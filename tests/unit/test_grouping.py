@@ -20,7 +20,6 @@ from evovpo.errors import ProblemError
 from evovpo.judging.check import check_problem
 from evovpo.problem.folder import load_problem, with_folder_grouping
 from evovpo.store.codecs import PROBLEM
-from evovpo.types import Problem
 
 ABOUT = '[problem]\nstatement = "Shout."\ninputs = ["text"]\n'
 
@@ -39,9 +38,6 @@ def folder(path: Path, grouping: str = "", rows: int = 4) -> Path:
 def columns(*texts: str) -> Floats:
     """Return answers `[N, D]` from one text of digits a component: `"10"` is right on the first of two."""
     return np.array([[float(digit) for digit in text] for text in texts]).T
-
-
-# ---------------------------------------------------------------- the setting
 
 
 def test_objectives_that_no_group_names_stay_on_their_own(tmp_path: Path) -> None:
@@ -128,25 +124,11 @@ def test_check_warns_of_more_than_16_components_and_names_the_setting(
     assert any("17 objectives;" in text and "[grouping]" in text for text in report.warnings) == warned
 
 
-# ---------------------------------------------------------------- the mean of a group
-
-
-def problem(groups: tuple[tuple[int, ...], ...], tmp_path: Path) -> Problem:
-    return dataclasses.replace(load_problem(folder(tmp_path / "p")), groups=groups)
-
-
 def test_a_component_is_the_mean_of_its_group(tmp_path: Path) -> None:
-    two = problem(((0, 1, 3), (2,)), tmp_path)
+    two = dataclasses.replace(load_problem(folder(tmp_path / "p")), groups=((0, 1, 3), (2,)))
     rewards_G_M_D = np.array([[[1, 0, 0.25, 0.5], [0, 0, 0, 0]], [[1, 1, 1, 1], [0, 1, 1, 0.5]]])
     assert grouped(two, rewards_G_M_D).tolist() == [[[0.5, 0.25], [0, 0]], [[1, 1], [0.5, 1]]]
     assert grouped(two, [1, 0, 0.25, 0.5]).tolist() == [0.5, 0.25]
-
-
-def test_the_name_of_a_large_group_is_short(tmp_path: Path) -> None:
-    assert component_names(problem(((0, 1, 3), (2,)), tmp_path)) == ("row-1+2 more", "row-3")
-
-
-# ---------------------------------------------------------------- likeness
 
 
 def test_correlations_are_those_of_numpy_and_none_for_a_constant() -> None:
@@ -157,9 +139,6 @@ def test_correlations_are_those_of_numpy_and_none_for_a_constant() -> None:
     assert np.isnan(found[2]).all()
     assert np.isnan(found[:, 2]).all()
     assert np.isnan(found).sum() == 7
-
-
-# ---------------------------------------------------------------- groups by behaviour
 
 
 def test_components_that_moved_in_a_few_answers_only_are_not_taken_for_alike() -> None:

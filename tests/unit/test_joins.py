@@ -27,7 +27,6 @@ def found(
 
 @pytest.fixture(scope="module")
 def evaluator() -> Iterator[Evaluator]:
-    """The real judge of the problem."""
     with Sandbox(workers=1, preload=()) as sandbox:
         yield Evaluator(PROBLEM, sandbox)
 

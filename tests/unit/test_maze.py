@@ -54,9 +54,6 @@ def random_moves(maze: Maze, rng: Random) -> str:
     return "".join(rng.choice(MOVES + 6 * (down + right)) for _ in range(rng.randint(10, 40)))
 
 
-# ---------------------------------------------------------------- generator
-
-
 def test_the_generator_still_gives_the_maze_that_it_gave() -> None:
     assert generate_maze("golden") == GOLDEN
 
@@ -127,9 +124,6 @@ def test_no_route_within_the_budget_takes_gold_and_diamonds() -> None:
         ends = {state[1:] for state in states if state[0] == maze.exit}
         assert {(True, False), (False, True)} <= ends
         assert (True, True) not in ends
-
-
-# ---------------------------------------------------------------- rewards
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,6 @@ BY_HAND = Maze("S.LG.....#..G...........................B...................L...
 ALONG_THE_EDGE = [*range(1, 9), *range(17, 81, 9)]
 
 
-# ---------------------------------------------------------------- format
-
-
 def test_the_first_ids_are_those_of_the_chain_format() -> None:
     tokens = vocabulary()
     assert [tokens[i] for i in (PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID)] == [PAD, BEGIN, END, SEPARATOR]

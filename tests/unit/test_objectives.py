@@ -40,9 +40,6 @@ def for_objective(name: str, rewards: Floats) -> Floats:
     return rewards[:, :1] if name in ONE else rewards
 
 
-# ---------------------------------------------------------------- set scores
-
-
 def test_with_one_component_a_set_scores_its_best_answer() -> None:
     rewards = [[[0.1], [0.7], [0.3]], [[0.2]], []]
     assert set_scores(rewards, draw_weights(1, ObjectiveConfig(draws=7), rng())).tolist() == pytest.approx(
@@ -59,13 +56,6 @@ def test_set_scores_equal_plain_loops() -> None:
     assert set_scores(rewards, weights) == pytest.approx(slow)
 
 
-def test_repeating_an_answer_or_adding_a_zero_row_leaves_the_score_alone() -> None:
-    weights = draw_weights(4, ObjectiveConfig(draws=30), rng())
-    chain = group(3, rollouts=1)[0]
-    scores = set_scores([chain, [*chain, chain[1]], [*chain, np.zeros(4)], chain[::-1]], weights)
-    assert scores == pytest.approx(np.full(4, scores[0]))
-
-
 @pytest.mark.parametrize("alpha", [0.3, 1.0, 5.0])
 def test_weightings_have_the_moments_of_their_distribution(alpha: float) -> None:
     components = 5
@@ -75,9 +65,6 @@ def test_weightings_have_the_moments_of_their_distribution(alpha: float) -> None
     assert weights.sum(axis=1) == pytest.approx(np.ones(1 << 14))
     assert weights.mean(axis=0) == pytest.approx(np.full(components, 1 / components), abs=0.01)
     assert weights.var(axis=0) == pytest.approx(np.full(components, variance), rel=0.06)
-
-
-# ---------------------------------------------------------------- the max@k transform
 
 
 def test_max_at_2_of_three_scores_by_hand() -> None:
@@ -108,9 +95,6 @@ def test_the_transform_shares_every_subset_s_maximum_among_its_members(
 def test_a_budget_outside_the_group_is_refused(k: int) -> None:
     with pytest.raises(ConfigError, match=f"expected k from 1 to 3, found {k}"):
         max_at_k([0.1, 0.2, 0.3], k)
-
-
-# ---------------------------------------------------------------- objectives by hand and by slow versions
 
 
 def test_grpo_by_hand() -> None:
@@ -323,9 +307,6 @@ def test_max_at_k_is_the_z_score_of_the_transform_and_its_budget_defaults_to_hal
         assert advantages("max-at-k", rewards, rng=rng(), k=given_k) == pytest.approx(wanted)
 
 
-# ---------------------------------------------------------------- what must hold for all, or relate two
-
-
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_permuting_rollouts_permutes_advantages(name: str) -> None:
     rewards = for_objective(name, group(13))
@@ -389,9 +370,6 @@ def test_torch_tensors_give_what_arrays_give_and_arguments_stay_as_they_were(nam
     found = advantages(name, torch.from_numpy(rewards), rng=rng())
     assert (found == advantages(name, rewards, rng=rng())).all()
     assert (rewards == before).all()
-
-
-# ---------------------------------------------------------------- bad input
 
 
 REFUSED: list[tuple[str, Any, dict[str, Any], str]] = [

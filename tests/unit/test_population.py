@@ -61,9 +61,6 @@ def insert(people: Population, name: str, rewards: tuple[float, float], **metric
     return people.insert(program, found(program, rewards, **metrics), 0)[0]
 
 
-# Islands
-
-
 @given(vectors, st.integers(1, 6))
 def test_an_island_keeps_its_bounds_its_best_and_no_two_of_the_same_rewards(
     rows: list[tuple[float, ...]], capacity: int
@@ -151,9 +148,6 @@ def test_by_merit_puts_the_shorter_then_the_older_first() -> None:
     assert [one.source for one in ordered] == ["ddd", "a", "c", "bb"]
 
 
-# The grid
-
-
 def grid_over(*features: Feature) -> Grid:
     return Grid(features, ["row-1", "row-2"])
 
@@ -194,9 +188,6 @@ def test_a_program_without_the_number_of_an_axis_is_in_its_first_cell_and_widens
         assert not grid.insert(without)
         assert grid.cell(without) == (0,)
     assert grid.edges == ((15.0,),)
-
-
-# The population
 
 
 @given(numbers)

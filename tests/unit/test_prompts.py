@@ -38,9 +38,6 @@ def text_of(made_by: PromptFormat, problem: Problem, **given: object) -> str:
     return made_by.messages(problem, PromptRequest(**values))[-1].content  # type: ignore[arg-type]
 
 
-# The built-in model's format
-
-
 def test_a_root_prompt_shows_the_rows_in_the_order_given() -> None:
     made_by = ExpressionFormat(PROBLEM)
     first = "⟦ex⟧⟦a⟧⟦C7⟧,⟦s1⟧⟦C3⟧⟦to⟧⟦@a3⟧ ⟦@a0⟧"
@@ -142,9 +139,6 @@ def test_held_out_rows_of_any_kind_do_not_matter_to_the_format() -> None:
     odd = dataclasses.replace(PROBLEM, heldout=(Example((1, None), [2]),))
     assert expression_fault(odd) == ""
     assert text_of(ExpressionFormat(odd), odd) == text_of(ExpressionFormat(PROBLEM), PROBLEM)
-
-
-# Which rows are shown
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,6 @@ def reason(text: str, parent: str = FREE, problem: Problem = EVALUATED) -> str:
     return answer.reason
 
 
-# Where an edit is made
-
-
 def test_several_edits_refer_to_the_program_as_it_was() -> None:
     text = edit("def zero(r):\n", "def area(r):\n") + "and\n" + edit("def area(r):\n", "def zero(r):\n")
     swapped = FREE.replace("area", "?").replace("zero", "area").replace("?", "zero")
@@ -91,9 +88,6 @@ def test_lines_like_a_divider_are_found_in_the_program() -> None:
     parent = '"""\nTitle\n=======\n"""\nx = 1\n'
     text = edit("Title\n=======\n", "Heading\n=======\n")
     assert source(text, parent) == parent.replace("Title", "Heading")
-
-
-# What is refused
 
 
 def test_several_places_are_refused_with_their_lines() -> None:
@@ -140,9 +134,6 @@ def test_edits_cut_off_by_the_token_limit_say_so() -> None:
     text = edit("def zero(r):\n", "def none(r):\n") + "<<<<<<< SEARCH\ndef ar"
     (answer,) = DiffFormat().answers(EVALUATED, rollout(text, "length"), 1, Program(FREE))
     assert answer.reason.endswith("(the token limit cut the reply off)")
-
-
-# EVOLVE-BLOCKs
 
 
 @pytest.mark.parametrize(
@@ -217,9 +208,6 @@ def test_an_edit_of_any_range_found_once_gives_what_was_wanted(lines: list[str],
         assert answer.program == Program(wanted)
     else:
         assert f"found in {len(same)} places" in answer.reason
-
-
-# Chains and folders
 
 
 def test_a_chain_of_edits_is_one_program_an_answer() -> None:

@@ -61,7 +61,6 @@ def view(store: Store) -> RunView:
 
 
 def written(renderable: RenderableType, width: int = 100) -> str:
-    """Return what a plain terminal of this width shows."""
     file = io.StringIO()
     Console(file=file, width=width, highlight=False).print(renderable, crop=False)
     return file.getvalue()

@@ -40,16 +40,12 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "search.json"
 
 
 def seeded(loop: Loop) -> Loop:
-    """Judge the starting programs."""
     loop.tell(loop.proposals(loop.ask()))
     return loop
 
 
 def config(**changes: object) -> SearchConfig:
     return CONFIG.changed(**changes)  # type: ignore[arg-type]
-
-
-# The protocol
 
 
 def test_the_first_ticket_carries_the_starting_programs_and_costs_nothing() -> None:
@@ -152,9 +148,6 @@ def test_a_reply_that_does_not_fit_its_ticket_is_an_error() -> None:
         unseeded.search.tell(seed_tell)
 
 
-# The budget
-
-
 @pytest.mark.parametrize("evaluations", [1, 2, 3, 5, 23, 100])
 @pytest.mark.parametrize("joins", [True, False])
 def test_the_budget_is_used_exactly(evaluations: int, joins: bool) -> None:
@@ -189,9 +182,6 @@ def test_a_program_that_the_sandbox_failed_on_may_be_judged_again() -> None:
     assert loop.search.standing.is_solved
 
 
-# Determinism
-
-
 def test_another_seed_gives_another_search() -> None:
     first, second = Loop(seed=1), Loop(seed=2)
     for loop in (first, second):
@@ -210,9 +200,6 @@ def test_prompts_are_numbered_from_the_run_and_know_the_tells_before_them() -> N
     for prompt in loop.asked:
         assert prompt.tells_before == told
         told += prompt.rollouts
-
-
-# Best, islands, migration, cells
 
 
 def test_the_best_has_most_mean_reward_then_is_shortest_then_first() -> None:
@@ -353,9 +340,6 @@ def test_one_ask_is_always_handed_out_however_small_the_budget() -> None:
     assert loop.search.is_ready
 
 
-# Joins
-
-
 def judge_by_rows(text: str) -> Evaluation:
     """Judge the two halves of the solution, and their join, by what they are."""
     left, right = float(SWAP.replace("x0", "name") in text), float("name.upper()" in text)
@@ -449,9 +433,6 @@ def test_the_end_of_the_budget_waits_for_what_is_open_and_is_for_joins() -> None
             loop.tell(loop.reply(prompt, index, [SWAP, "x0.upper()"] if number == 8 else ["x0[0]", "x0[1]"]))
     assert loop.search.is_ready
     assert loop.ask().kind is PromptKind.JOIN
-
-
-# The golden search
 
 
 def golden_events() -> list[object]:

@@ -26,8 +26,6 @@ from evovpo.types import (
     Status,
 )
 
-# Ways to ask, in a search (each by itself is in test_ways.py)
-
 
 def test_a_way_with_nothing_to_work_on_gives_its_ask_to_climb_and_without_programs_to_fresh() -> None:
     loop = PlainLoop(ways={"combine": 1.0})
@@ -53,13 +51,9 @@ def test_the_settings_the_format_or_the_problem_give_the_shares_at_first() -> No
     assert ways(format_=of_format, ways={"climb": 1.0}) == {"climb"}
     assert ways(ways={}) == {"climb", "specialist", "explore", "combine", "repair", "fresh"}
     one = dataclasses.replace(PLAIN, objectives=(Objective("left"),))
-    assert "specialist" not in first_shares_used(SearchState(one, SearchConfig(), PlainFormat(), "run", 0))
-
-
-def first_shares_used(search: SearchState) -> set[str]:
-    """Return the ways that a search may take."""
-    assert isinstance(search._strategy, Islands)
-    return set(search._strategy.shares.now)
+    strategy = SearchState(one, SearchConfig(), PlainFormat(), "run", 0)._strategy
+    assert isinstance(strategy, Islands)
+    assert "specialist" not in strategy.shares.now
 
 
 def test_the_way_that_brings_gains_is_taken_more_often() -> None:
@@ -86,9 +80,6 @@ def test_failing_starting_programs_are_repaired() -> None:
     loop = PlainLoop(problem=problem, ways={"repair": 1.0})
     prompt = loop.step("0.5 0.5 # runs")
     assert (prompt.kind, loop.parents(prompt)[0][0]) == (PromptKind.REPAIR, "fail seed")
-
-
-# Failed attempts
 
 
 def test_a_prompt_shows_the_last_failed_answers_to_the_same_parent_with_their_reasons() -> None:
@@ -130,9 +121,6 @@ def test_attempts_belong_to_a_parent_and_only_the_last_are_shown() -> None:
     assert parent is not None
     assert parent.program.source == "0.9 0.9 # better"
     assert loop.requests[-1].attempts == ()
-
-
-# Early stopping
 
 
 def test_patience_counts_evaluations_since_the_best_got_better() -> None:
@@ -182,9 +170,6 @@ def test_a_target_that_is_no_number_is_refused(target: str) -> None:
         SearchConfig(target=target)
 
 
-# Other programs
-
-
 def test_a_mutation_shows_the_best_other_programs_of_its_island_where_the_format_does() -> None:
     loop = PlainLoop(PlainFormat(others=2), rollouts=4)
     loop.step("0.9 0.9 # best", "0.5 0.5 # middle", "fail", "0.4 0.7 # better at right")
@@ -225,9 +210,6 @@ def test_an_island_shows_its_own_programs() -> None:
         own, other = ("0.9 0.9 # one", "0.3 0.3 # two")[:: 1 if prompt.island == 0 else -1]
         assert own in sources
         assert other not in sources
-
-
-# Together
 
 
 def test_a_search_with_everything_switched_on_replays() -> None:

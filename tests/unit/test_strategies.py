@@ -11,7 +11,6 @@ from evovpo.types import EvaluatorFolder, EvaluatorMode, Metric, ParentRole, Pro
 
 
 def shown(loop: PlainLoop, prompt: Prompt) -> str | None:
-    """Return the parent of an ask."""
     return next((source for source, role in loop.parents(prompt) if role is ParentRole.PARENT), None)
 
 

@@ -22,7 +22,6 @@ from evovpo.problem.importers.tables import (
     write_rows,
     write_table,
 )
-from evovpo.problem.importers.tasks import ImportedTask
 
 WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "short": "O. Lang"}]
 
@@ -30,10 +29,6 @@ WANTED = [{"name": "Berg, Ada", "short": "A. Berg"}, {"name": "Olga Lang", "shor
 def written(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
-
-
-def task_of(path: Path, content: str, output: str | None = None) -> ImportedTask:
-    return table_task(written(path, content), output)[0]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +286,7 @@ def test_the_columns_that_programs_get_can_be_chosen(tmp_path: Path) -> None:
 def test_cells_are_text_unless_the_result_is_none_or_they_are_lists(
     name: str, content: str, arguments: tuple[Any, ...], expected: Any, tmp_path: Path
 ) -> None:
-    task = task_of(tmp_path / name, content)
+    task, _ = table_task(written(tmp_path / name, content), None)
     cases = [(case.arguments, case.expected) for case in (*task.tests, *task.heldout)]
     assert json.dumps([arguments, expected]) in map(json.dumps, cases)
 

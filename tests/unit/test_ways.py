@@ -27,7 +27,6 @@ from evovpo.search.ways import (
 )
 from evovpo.types import (
     Candidate,
-    Evaluation,
     EvaluatorFolder,
     EvaluatorMode,
     Example,
@@ -87,7 +86,7 @@ class Scene:
         rewards = tuple(map(float, text.partition("#")[0].split()))
         found = dataclasses.replace(FAILED, program_id=program.id, status=Status.OK, rewards=rewards)
         found = dataclasses.replace(found, metrics=tuple(metrics.items()) or None)
-        self._take(program, found)
+        self.standing.take(program, found)
         self.population.insert(program, found, island)
         return program.id
 
@@ -96,7 +95,7 @@ class Scene:
         program = Program(f"fail {name}")
         rewards = (0.0,) * len(self.problem.objectives)
         found = dataclasses.replace(FAILED, program_id=program.id, rewards=rewards, **changes)  # type: ignore[arg-type]
-        self._take(program, found)
+        self.standing.take(program, found)
         self._told += 1
         prompt = Prompt(f"prompt {self._told}", "run", self._told, 0, PromptKind.MUTATE, island=island)
         candidate = Candidate(f"c{self._told}", prompt.id, None, 0, ParseStatus.PARSED, program)
@@ -117,15 +116,9 @@ class Scene:
     def source(self, plan: Plan, place: int = 0) -> str:
         return self.standing.programs[plan.parents[place].program_id].program.source
 
-    def _take(self, program: Program, found: Evaluation) -> None:
-        self.standing.take(program, found)
-
 
 def improves(program_id: str, island: int = 0) -> Plan:
     return Plan(PromptKind.MUTATE, (Parent(program_id, ParentRole.PARENT),), island=island)
-
-
-# All of them
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if name != "fresh"])
@@ -141,9 +134,6 @@ def test_shares_at_first_sum_to_one(kind: str) -> None:
     assert sum(getattr(way, kind) for way in WAYS.values()) == pytest.approx(1.0)
 
 
-# Climb
-
-
 def test_climb_improves_the_best_of_the_run_of_equals_the_newest_whatever_the_island_in_turn() -> None:
     scene = Scene(islands=3)
     scene.add("0.5 0.5 # older and shorter", 1)
@@ -151,9 +141,6 @@ def test_climb_improves_the_best_of_the_run_of_equals_the_newest_whatever_the_is
     scene.add("0.1 0.6 # best at right", 0)
     for island in range(3):
         assert scene.plan(climb, island=island) == improves(newest, 2)
-
-
-# Specialist
 
 
 def test_specialist_moves_to_the_program_that_is_good_where_the_last_one_fails() -> None:
@@ -179,9 +166,6 @@ def test_there_is_no_specialist_for_a_single_number() -> None:
     scene = Scene(ONE)
     scene.add("0.5 # one")
     assert specialist(scene.view(), np.random.default_rng(0)) is None
-
-
-# Explore
 
 
 def test_explore_takes_the_best_of_the_cell_visited_least_and_counts_the_visit() -> None:
@@ -223,9 +207,6 @@ def test_without_axes_and_components_explore_goes_by_rank() -> None:
     assert by_rank([], np.random.default_rng(0)) is None
 
 
-# Combine
-
-
 def test_combine_shows_the_best_and_the_program_that_adds_most_to_it() -> None:
     scene = Scene(islands=2)
     leader = scene.add("0.9 0.1 # left", 1)
@@ -259,9 +240,6 @@ def test_a_format_that_shows_no_partner_gets_nothing_combined() -> None:
     scene.add("0.1 0.8 # right")
     scene.standing.prompt_format = PlainFormat((ParentRole.PARENT,))
     assert combine(scene.view(), np.random.default_rng(0)) is None
-
-
-# Repair
 
 
 def test_repair_mends_the_newest_failing_program_of_the_island_at_most_twice() -> None:
@@ -299,9 +277,6 @@ def test_a_reward_of_zero_of_our_own_scorer_is_no_failure() -> None:
     scene = Scene(ONE)
     scene.fail("one", status=Status.OK)
     assert repair(scene.view(), np.random.default_rng(0)) is None
-
-
-# Fresh
 
 
 def test_fresh_asks_from_the_problem_alone() -> None:
