@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from evovpo.api.calls import short_errors
 from evovpo.api.evolve import merged_settings
 from evovpo.api.frames import is_frame
+from evovpo.api.interrupts import short_errors
 from evovpo.api.own_proposer import make_rollouts
 from evovpo.api.problems import Examples, problem_of_examples
 from evovpo.builtin.strings.joining import join_language

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evovpo.api.calls import short_errors
 from evovpo.api.frames import frame_rows, is_frame, plain
+from evovpo.api.interrupts import short_errors
 from evovpo.api.notebook import program_html
 from evovpo.errors import ProblemError
 from evovpo.problem.importers.tables import parameter_names, texts_of

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from evovpo.analysis.scores import combined_curve
 from evovpo.api.best import Best, best_of
-from evovpo.api.calls import outside_loop, short_errors
 from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.frames import frame_rows, is_frame
+from evovpo.api.interrupts import outside_loop, short_errors
 from evovpo.api.notebook import curve_html, ending
 from evovpo.api.own_proposer import Proposing, proposer_of
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score

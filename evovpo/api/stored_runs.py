@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from evovpo.api.best import Best, best_of
-from evovpo.api.calls import short_errors
 from evovpo.api.evolve import DEFAULT_STORE, stored_at
+from evovpo.api.interrupts import short_errors
 from evovpo.api.notebook import ending
 from evovpo.runs.stored import find_run, stored_run
 from evovpo.runs.stored import list_runs as runs_of

@@ -340,7 +340,8 @@ def test_a_server_that_only_chats_is_told_from_one_without_the_model(url: str, s
         replies(partial(make_openai, url, endpoint="completions"), make_prompt(), [0])
     server.faults.statuses = [404]
     with pytest.raises(
-        ServerError, match=r"name another: --model, models\.name, resume --set proposer\.model=X$"
+        ServerError,
+        match=r"name another: resume --set proposer\.model=X, or --config FILE with \[\[models\]\]$",
     ):
         replies(partial(make_openai, url, endpoint="chat"), make_prompt(), [0])
 

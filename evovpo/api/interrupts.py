@@ -1,4 +1,4 @@
-"""Calls from notebooks: inside a running event loop, with interrupts and short tracebacks."""
+"""Interrupts and short errors of calls, also from notebooks, where an event loop runs already."""
 
 import asyncio
 import contextlib
