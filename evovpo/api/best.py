@@ -54,7 +54,7 @@ class Best:
         or if arguments or columns are missing.
         """
         outcome = self._view.outcome(0.0)
-        if not outcome.solved or outcome.is_memorised:
+        if not outcome.is_right:
             right = f"{outcome.train_passed} of {outcome.train_total} training"
             if outcome.heldout_total:
                 right += f" and {outcome.heldout_passed} of {outcome.heldout_total} held-out"

@@ -113,7 +113,7 @@ def apply(
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)
-    is_right = outcome.solved and not outcome.is_memorised
+    is_right = outcome.is_right
     if not is_right and not anyway:
         raise ProblemError(_refusal(outcome, view.run.evaluations))
     rows = read_table(table)

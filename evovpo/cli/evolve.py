@@ -279,7 +279,7 @@ def _finish(
         if table is not None:
             say_new_forms(forms, column)
             words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
-            if outcome.solved and not outcome.is_memorised:
+            if outcome.is_right:
                 say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
                 say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")
             else:
@@ -299,13 +299,17 @@ def _finish(
 def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
     """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
     from evovpo.reports.advice import advice
-    from evovpo.types import ParseStatus
+    from evovpo.types import ParseStatus, Status
 
     rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
-    judged = store.known_evaluations(view.problem.version).values() if view.summary.by_status else ()
-    counts = Counter((one.status, line) for one in judged for line in one.feedback.strip().splitlines()[-1:])
-    faults = {status: fault for (status, fault), _ in reversed(counts.most_common())}
-    if found := advice(view, store_option(store), rows, is_failed, faults):
+
+    def fault_of(status: Status) -> str:
+        judged = store.known_evaluations(view.problem.version).values()
+        told = [one.feedback.strip() for one in judged if one.status is status]
+        lines = Counter(text.splitlines()[-1] for text in told if text)
+        return max(lines, key=lines.__getitem__, default="")
+
+    if found := advice(view, store_option(store), rows, is_failed, fault_of):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 

@@ -1,7 +1,7 @@
 """Advice for an unsolved run, from its stored data."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations, islice
 from typing import Any
 
@@ -23,13 +23,13 @@ def advice(
     store_option: str = "",
     unread: Sequence[Mapping[str, Any]] = (),
     is_failed: bool = False,
-    faults: Mapping[Status, str] | None = None,
+    fault_of: Callable[[Status], str] = lambda status: "",
 ) -> list[str]:
     """Return up to three sentences of advice, most useful first; none for a run that is solved.
 
     `unread` are answers in which no program was found, from `Store.answers`. One of them is quoted. If
-    `is_failed` is true (no program was judged, or all failed), another seed is not advised. `faults` is the
-    most frequent feedback on programs with a status.
+    `is_failed` is true (no program was judged, or all failed), another seed is not advised. `fault_of`
+    returns the most frequent feedback on programs with a status; it is called only if many have the status.
     """
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
     budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)
@@ -45,7 +45,7 @@ def advice(
         more = f"--set budget.money={2 * spent:g}"
     is_imported = config.proposer.name == "imported"
     further = f"evolve PROJECT --from {view.run.id}" if is_imported else f"resume {view.run.id} {more}"
-    reasons = _reasons(view, f"evovpo {further}{store_option}", unread, is_failed, faults or {})
+    reasons = _reasons(view, f"evovpo {further}{store_option}", unread, is_failed, fault_of)
     return list(islice(reasons, _MOST))
 
 
@@ -54,7 +54,7 @@ def _reasons(
     further: str,
     answers: Sequence[Mapping[str, Any]],
     is_failed: bool,
-    faults: Mapping[Status, str],
+    fault_of: Callable[[Status], str],
 ) -> Iterator[str]:
     summary, problem, config = view.summary, view.problem, Config.from_json(view.run.config_json)
     proposed, calls = max(1, summary.proposed), summary.calls
@@ -79,7 +79,8 @@ def _reasons(
         yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
-            fault = f", most often {printable(faults[kind][:150])!r}" if kind in faults else ""
+            said = printable(fault_of(kind)[:150])
+            fault = f", most often {said!r}" * bool(said)
             yield f"{count} of {proposed} programs ended with {kind}{fault}: {_AGAINST.get(kind, _OTHERWISE)}"
     late = [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]
     if late:

@@ -80,6 +80,11 @@ class Outcome(NamedTuple):
         return self.solved and self.solved_heldout is False
 
     @property
+    def is_right(self) -> bool:
+        """True if the best program passes all training rows and fails no held-out row."""
+        return self.solved and not self.is_memorised
+
+    @property
     def is_by_score(self) -> bool:
         return self.score is not None and self.program_id != self.best_mean_program_id
 

@@ -120,7 +120,7 @@ def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
 
 def test_the_commonest_failure_of_programs_is_quoted() -> None:
     failing = view(by_status={Status.ERROR: 60}, risen=[[1, FIRST_ROWS_RIGHT]])
-    found = advice(failing, faults={Status.ERROR: "TypeError: pack() takes 0 arguments"})
+    found = advice(failing, fault_of={Status.ERROR: "TypeError: pack() takes 0 arguments"}.__getitem__)
     assert found[0].startswith(
         "60 of 100 programs ended with error, most often 'TypeError: pack() takes 0 arguments': "
     )

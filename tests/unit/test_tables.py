@@ -76,14 +76,14 @@ def test_sheets_are_read_as_their_cells_are_written(tmp_path: Path) -> None:
 
 def test_dates_of_a_sheet_have_no_midnight_and_columns_of_numbers_stay_so(tmp_path: Path) -> None:
     day = datetime(2024, 1, 31)
-    path = sheet(tmp_path / "a.xlsx", ("day", "year"), (day, 2024), (day.replace(hour=9), None))
+    path = sheet(tmp_path / "a.xlsx", ("day", "1999"), (day, 2024), (day.replace(hour=9), None))
     rows = read_table(path)
     assert [row["day"] for row in rows] == ["2024-01-31", "2024-01-31 09:00:00"]
-    rows[1]["year"] = "2025"
+    rows[1]["1999"] = "2025"
     with (tmp_path / "b.xlsx").open("w") as file:
-        write_rows(file, tmp_path / "b.xlsx", path, rows, {"year": [2]})
+        write_rows(file, tmp_path / "b.xlsx", path, rows, {"1999": [2]})
     found = pytest.importorskip("openpyxl").load_workbook(tmp_path / "b.xlsx").worksheets[0]
-    assert [cell.value for cell in found["B"]] == ["year", 2024, 2025]
+    assert [cell.value for cell in found["B"]] == ["1999", 2024, 2025]
 
 
 def test_a_filled_sheet_keeps_formulas_and_writes_dates_into_a_column_of_dates(tmp_path: Path) -> None:

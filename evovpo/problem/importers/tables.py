@@ -170,7 +170,7 @@ def write_rows(
                 cell.value = text
                 if isinstance(text, str):
                     cell.data_type = "s"  # never a formula
-                if has_numbers and isinstance(cell_value(text), int | float):
+                if number and has_numbers and isinstance(cell_value(text), int | float):
                     cell.value = cell_value(text)
                 with contextlib.suppress(TypeError, ValueError):
                     if has_dates:
