@@ -114,11 +114,6 @@ class PolicyEventKind(StrEnum):
         """True if searches use the event's version from this event on."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
-    @property
-    def ends_training(self) -> bool:
-        """True if this kind of event ends a training."""
-        return self is not PolicyEventKind.PUBLISHED
-
 
 MEMORISED = "memorised"
 """Text shown instead of `RunStatus.SOLVED` if the best program is wrong on a held-out row."""

@@ -17,7 +17,7 @@ from evovpo.api.frames import frame_rows, is_frame
 from evovpo.api.interrupts import outside_loop, short_errors
 from evovpo.api.notebook import curve_html, ending
 from evovpo.api.own_proposer import Proposing, proposer_of
-from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score
+from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, scorer_of
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.files import write_errors
@@ -114,7 +114,7 @@ def evolve(
 
     Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`. If
     `proposer` raises, its exception is the cause of a `ConfigError`. After an error or an interrupt (Ctrl-C,
-    or stop in a notebook), `resume` continues the run, except a run with `score`, which is not stored.
+    or stop in a notebook), `resume` continues the run.
     """
     if sum(given is not None for given in (problem, examples, score, evaluator)) != 1:
         raise ConfigError("expected one of problem, examples, score and evaluator; give exactly one of them")
@@ -151,20 +151,17 @@ def evolve(
             if seed_program is None or len(inputs) == 0:
                 raise ConfigError("score needs seed_program, and inputs to run it on; give both")
             loaded = Config.load(file, changes)
-            made, scorer = problem_of_score(score, inputs, seed_program, entry, statement, loaded, faults)
+            scorer = scorer_of(score, inputs, faults)
+            made = problem_of_score(scorer, seed_program, entry, statement, loaded)
             request = RunRequest(made, loaded, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
 
         def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-            outcome = start(request, opened, proposer_of(proposer), on_start, on_tell)
-            if faults:
-                count = f"{len(faults)} of {outcome.executed} programs"
-                doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
-            return outcome
+            return start(request, opened, proposer_of(proposer), on_start, on_tell)
 
         doubts.extend(repeated_rows(request.problem))
-        return _watched(request.config.store.url, search, progress, doubts, remarks=request.remarks)
+        return _watched(request.config.store.url, search, progress, doubts, faults, remarks=request.remarks)
 
     return _warned(outside_loop(run), doubts)
 
@@ -174,6 +171,8 @@ def resume(
     run: str | EvolveResult | Any = "latest",
     *,
     proposer: Proposing | None = None,
+    score: ScoreFunction | None = None,
+    inputs: Sequence[Sequence[Json]] | Any = (),
     evaluations: int | None = None,
     store: str | Path = DEFAULT_STORE,
     settings: Mapping[str, object] | None = None,
@@ -182,20 +181,21 @@ def resume(
     """Resume a stopped run after its last stored reply, and return the result of the run.
 
     `run` is a run id, the start of a run id, the name of a problem, `latest`, or a result of `evolve` or
-    `read_run`, which also names its store. If the run was started with `proposer`, pass it again.
-    `evaluations` is the new total budget. Other arguments are as for `evolve`. Raises `StoreError` for an
-    unknown run, `ConfigError` for invalid arguments, and `ProblemError` if the problem has changed or was
-    given as a `score` function.
+    `read_run`, which also names its store. If the run was started with `proposer`, or with `score` and
+    `inputs`, pass them again. `evaluations` is the new total budget. Other arguments are as for `evolve`.
+    Raises `StoreError` for an unknown run, `ConfigError` for invalid arguments, and `ProblemError` if the
+    problem has changed, or `score` gives other rewards for `seed_program` than before.
     """
     changes = merged_settings({} if evaluations is None else {"search.evaluations": evaluations}, settings)
     name, url = stored_at(run, store)
 
     def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
-        found = find_run(opened, name)
-        return resume_run(found, opened, proposer_of(proposer), on_start, on_tell, changes=changes or None)
+        found, own = find_run(opened, name), proposer_of(proposer)
+        scorer = None if score is None else scorer_of(score, inputs, faults)
+        return resume_run(found, opened, own, on_start, on_tell, changes=changes or None, scorer=scorer)
 
-    doubts = list[str]()
-    return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, create=False)), doubts)
+    doubts, faults = list[str](), list[str]()
+    return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, faults, False)), doubts)
 
 
 def _name_of(problem: Any) -> str:
@@ -247,6 +247,7 @@ def _watched(
     search: Callable[[Store, OnStart, OnTell], Outcome],
     progress: bool | None,
     doubts: list[str],
+    faults: Sequence[str],
     create: bool = True,
     remarks: Sequence[str] = (),
 ) -> EvolveResult:
@@ -271,6 +272,9 @@ def _watched(
     reason = nothing_judged(outcome, view.summary)
     if found and Status.OK not in found:
         reason = reason or f"every program failed, most often with {max(found, key=found.__getitem__)}"
+    if faults:
+        count = f"{len(faults)} of {outcome.executed} programs"
+        doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
     doubts += [reason] * bool(reason)
     return EvolveResult(
         id=outcome.run,

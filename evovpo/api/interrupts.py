@@ -13,7 +13,7 @@ from evovpo.errors import EvovpoError, ProposerError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_STOPPED = "stopped; evovpo.resume(...) with the same store and proposer continues it (not with score=)"
+_STOPPED = "stopped; evovpo.resume(...) with the same store, proposer and score continues it"
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import json
 import tempfile
 import uuid
@@ -94,30 +95,14 @@ def problem_of_examples(
     return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
 
 
-def problem_of_score(
-    score: ScoreFunction,
-    inputs: Sequence[Sequence[Json]] | Any,
-    seed_program: str,
-    entry: str,
-    statement: str,
-    config: Config,
-    faults: list[str],
-) -> tuple[Problem, Scorer]:
-    """Return a problem scored by a function, and the scorer that calls the function.
-
-    The reward components are the keys that `score` returns for `seed_program`. Each call makes a new problem
-    version, so that no stored evaluation is reused. The text of each exception of `score` is added to
-    `faults`. Raises `ProblemError` if `seed_program` fails on every input or `score` is invalid.
-    """
+def scorer_of(score: ScoreFunction, inputs: Sequence[Sequence[Json]] | Any, faults: list[str]) -> Scorer:
+    """Return a scorer that calls `score` and adds the text of each exception of `score` to `faults`."""
     table = frame_rows(inputs, "inputs") if is_frame(inputs) else None
     rows: Any = plain(list(inputs)) if table is None else [list(row.values()) for row in table]
     if not all(isinstance(row, list | tuple) for row in rows):
         raise ProblemError(f"inputs: expected tuples of arguments, such as [(1,), (2,)], found {rows!r:.70}")
-    cases = tuple(tuple(row) for row in rows)
-    stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
-    name = getattr(score, "__name__", "score")
-    draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
 
+    @functools.wraps(score)
     def noted(outputs: list[Any]) -> Mapping[str, float]:
         try:
             return score(outputs)
@@ -125,9 +110,22 @@ def problem_of_score(
             faults.append(f"{type(error).__name__}: {error!s:.200}")
             raise
 
-    scorer = Scorer(cases, noted, per_case=True, failed=Failed)
+    return Scorer(tuple(map(tuple, rows)), noted, per_case=True, failed=Failed)
+
+
+def problem_of_score(
+    scorer: Scorer, seed_program: str, entry: str, statement: str, config: Config
+) -> Problem:
+    """Return a problem whose reward components are the keys that `scorer` returns for `seed_program`.
+
+    Each call makes a new problem version, so that no stored evaluation is reused. Raises `ProblemError` if
+    `seed_program` fails on every input or `scorer` is invalid.
+    """
+    stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
+    name = getattr(scorer.score, "__name__", "score")
+    draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
     with Sandbox(workers=1, minimum_level=Level(config.sandbox.minimum_level)) as sandbox:
-        result = sandbox.run(seed_program, entry, cases, draft.limits, per_case=True)
+        result = sandbox.run(seed_program, entry, scorer.cases, draft.limits, per_case=True)
     if result.status is not Status.OK or all(error is not None for error in result.errors):
         reason = next((error for error in result.errors if error), f"{result.status}: {result.detail}")
         raise ProblemError(f"seed_program: expected one that runs on some input, found {reason}; mend it")
@@ -136,8 +134,7 @@ def problem_of_score(
     if not isinstance(rewards, Mapping) or not rewards:
         raise ProblemError(f"{label}: expected component -> reward, found {rewards!r:.80}; return a mapping")
     objectives = tuple(Objective(str(component)) for component in rewards)
-    made = dataclasses.replace(draft, objectives=objectives, version=uuid.uuid4().hex, scorer_path=label)
-    return made, scorer
+    return dataclasses.replace(draft, objectives=objectives, version=uuid.uuid4().hex, scorer_path=label)
 
 
 def _problem_of_files(

@@ -99,6 +99,7 @@ def apply(
         arguments_of,
         cell_value,
         form_of,
+        is_sum,
         new_forms,
         read_table,
         texts_of,
@@ -141,6 +142,9 @@ def apply(
         for inputs, agrees in right.items():
             lead[form_of(inputs)] += 1 if agrees else -1
         for number, (row, values, (value, reason)) in enumerate(done, start=1):
+            if is_sum(row):
+                row |= {name: row.get(name, "") for name in changed}
+                continue
             before = row.get(column)
             row[column] = value if before in (None, "") else before
             is_other = before not in (None, "", value) and cell_value(before) != value

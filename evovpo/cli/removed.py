@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from evovpo.errors import ConfigError
 
 _REMOVED = {
-    ("", "--log-json"): "leave it out: --json of a command prints its answer for machines",
     ("", "--openevolve-config"): "use: --config FILE.yaml, or --config none",
     ("bounds", ""): "use: evovpo check --bounds RUN",
     ("prompts", ""): "use: evovpo check PROBLEM --prompts, or evovpo check --write-prompts FOLDER",
@@ -15,12 +14,7 @@ _REMOVED = {
         [("import-tasks", "humaneval"), ("import-tasks", "mbpp"), ("import-tasks", "psb2")],
         "write rows of inputs and output as a JSON Lines file, and use: evovpo new NAME --from FILE.jsonl",
     ),
-    **dict.fromkeys(
-        [("show", "--portfolio"), ("show", "--alpha")],
-        "what all programs reach together is in: evovpo show RUN --json (coverage)",
-    ),
     **dict.fromkeys([("doctor", "--png"), ("doctor", "--no-png")], "it draws nothing: leave it out"),
-    ("serve", "--allow-actions"): "the page only reads: stop runs with Ctrl-C, then evovpo resume",
     **dict.fromkeys([("", "--side-by-side"), ("", "--half")], "searches and trainings take turns"),
     ("evolve", "--evaluator-args"): "use: --set evaluator.arguments={...}",
     **dict.fromkeys(
@@ -28,10 +22,8 @@ _REMOVED = {
     ),
     ("", "--metrics"): "use: --set evaluator.metrics=FILE",
     ("", "--initial-program"): "use: --set evaluator.initial_program=FILE",
-    ("evolve", "--for-training"): "use: --set search.rollouts=8",
     ("evolve", "--seeds"): "use: evovpo batch FILE, whose seeds are those of a TOML file (docs/batch.md)",
     ("resume", "--verify"): "a run is always resumed from all its rows: leave it out",
-    ("retrain", "--anyway"): "training is no longer refused: leave it out",
     ("study", "--tokens"): "use: --set training.tokens=N",
     ("study", "--prompts"): "use: --set training.prompts=P",
     ("study", "--learning-rates"): "use: --set tuning.learning_rates=[A,B]",
@@ -39,8 +31,6 @@ _REMOVED = {
     ("study", "--validation-tasks"): "use: --set tuning.tasks=N",
     ("study", "--test-tasks"): "use: --set test.tasks=N (test=N for a recipe)",
     ("study", "--largest-k"): "use: --set ks=[1,3,K]",
-    ("study", "--serve"): "use: evovpo serve --store WORK/study.db",
-    ("train", "--report-to"): "use: --set report_to=NAME",
 }
 
 

@@ -115,7 +115,8 @@ class OpenAIProposer:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open.add(ended)
         self._under_way[version] += 1
-        model = pick_weighted(self._models, prompt.seed)
+        weights = [model.weight for model in self._models]
+        model = random.Random(f"model {prompt.seed}").choices(self._models, weights)[0]
         own = Sampling(model.temperature or sampling.temperature, model.max_tokens or sampling.max_tokens)
         try:
             replies = await self._sample(model, version, prompt, indices, own)
@@ -225,11 +226,6 @@ class OpenAIProposer:
                 await asyncio.to_thread(client.server.load, version)
             else:
                 await asyncio.to_thread(load_and_compare, client.server, version, warm_up)
-
-
-def pick_weighted(models: Sequence[ModelConfig], seed: int) -> ModelConfig:
-    """Return a model drawn with probability proportional to its weight; `seed` determines the draw."""
-    return random.Random(f"model {seed}").choices(models, [model.weight for model in models])[0]
 
 
 def _refused(refused: RefusedError) -> tuple[ServerReply, float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from evovpo.config import Config, StoreConfig
 from evovpo.errors import FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
 from evovpo.files import hold
-from evovpo.judging.evaluator import Judge, open_evaluator
+from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.loading import changed_files
@@ -74,14 +74,16 @@ def resume(
     executor: str | None = None,
     changes: Mapping[str, object] | None = None,
     allow: Sequence[str] = (),
+    scorer: Scorer | None = None,
 ) -> Outcome:
     """Resume a run after its last stored reply, search until it ends, and return the outcome.
 
     Problem and settings come from the store. `allow` grants the permissions that a run of another user asks
     for (docs/security.md). `executor` replaces the setting `sandbox.executor`. `changes` maps settings
-    (`section.key`) to new values. Without `changes`, a finished run is not continued. Raises the errors of
-    `next_part` and `rebuild`, `NotAllowedError` for a permission that is not granted, `ProblemError` if a
-    scorer is missing or has changed, and `RunHeldError` if another process is working on the run.
+    (`section.key`) to new values. Without `changes`, a finished run is not continued. `scorer` is for a run
+    that was started with one. Raises the errors of `next_part` and `rebuild`, `NotAllowedError` for a
+    permission that is not granted, `ProblemError` if a scorer is missing or has changed, and `RunHeldError`
+    if another process is working on the run.
     """
     with _only_searcher(store, store.run(run_id).id):
         search, problem, config, run, _, is_older = rebuild(run_id, store)
@@ -96,7 +98,7 @@ def resume(
             config, part = next_part(search, problem, run, config, changes, store)
         require(f"run {run.id} of {store.name}", asked_for(config, problem), granted)
         mark(run.id, asked_for(config, problem))
-        problem = _checked(problem, config, run)
+        problem = _checked(problem, config, run, store, scorer)
         if is_older and part is None and not run.status.is_finished:
             part = RunPart(len(search.tickets), search.standing.tells, config.to_json())
         if is_older and part is not None:
@@ -107,10 +109,10 @@ def resume(
             )
         if run.status.is_finished and part is None:
             on_start(run)
-            with open_evaluator(problem, config) as judge:
+            with open_evaluator(problem, config, scorer) as judge:
                 stopped = "" if search.standing.is_solved else search.standing.stop_reason
                 return _outcome(store, run.id, judge, 0.0, stopped, run.status)
-        request = RunRequest(problem, config, run_id=run.id)
+        request = RunRequest(problem, config, run_id=run.id, scorer=scorer)
         proposer = checked_proposer(problem, config, store, proposer)
         store.set_run_status(run.id, RunStatus.RUNNING, None, part)
         on_start(store.run(run.id))
@@ -136,27 +138,35 @@ def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManag
     return only_searcher(store.name if store.file is None else str(store.file.resolve()), run_id)
 
 
-def _checked(problem: Problem, config: Config, run: Run) -> Problem:
+def _checked(problem: Problem, config: Config, run: Run, store: Store, scorer: Scorer | None) -> Problem:
     """Return the problem, read again if it has a scorer. Raises `ProblemError` if the problem has changed."""
     newer = ""
+    is_function = problem.scorer_path is not None and problem.folder is None
+    if is_function != (scorer is not None):
+        raise ProblemError(
+            f"run {run.id} was started with a score function of Python, which is not stored; resume it in "
+            "Python with the same score= and inputs="
+            if is_function
+            else f"run {run.id} was started without a score function; leave score and inputs out"
+        )
     if problem.evaluator is not None:
         since = datetime.fromisoformat(run.created_at).timestamp() + 1.0  # it has whole seconds
         changed = changed_files(problem, config, since) if problem.folder else []
         is_same, newer = changed is None, ", ".join((changed or [])[:5])
-    elif problem.scorer_path is not None and problem.folder is None:
-        raise ProblemError(
-            "a run with a score function of Python cannot be resumed, because the function is not stored; "
-            "start a new run, with settings={'run.origin': [RUN]} for its best programs"
-        )
-    elif problem.scorer_path is not None:
-        found = None if problem.folder is None else load_problem(problem.folder)
-        is_same = found is not None and found.version == problem.version
-        problem = problem if found is None else replace(found, id=problem.id)
+    elif scorer is not None:
+        before = store.known_evaluation(problem.version, problem.seeds[0].id)
+        with open_evaluator(problem, config, scorer) as judge:
+            now = judge.evaluate(problem.seeds[0])
+        is_same = before is None or before.rewards == now.rewards
+    elif problem.scorer_path is not None and problem.folder is not None:
+        found = load_problem(problem.folder)
+        is_same = found.version == problem.version
+        problem = replace(found, id=problem.id)
     else:
         is_same = True
     if not is_same:
         raise ProblemError(
-            f"{problem.folder}: the problem changed since the run started"
+            f"{problem.folder or problem.scorer_path}: the problem changed since the run started"
             + f" (newer files: {newer})" * bool(newer)
             + ", and old and new judgements do not compare; start a new run with the best programs of this "
             f"one (--from {run.id}), or put the folder back as it was"

@@ -120,8 +120,8 @@ class Trainings(Database):
 
     def ended_trainings(self) -> set[str]:
         """Return the ids of trainings that failed or whose version was served or refused."""
-        events = self.policy_events()
-        return {event.training_id for event in events if event.training_id and event.kind.ends_training}
+        ends = [event for event in self.policy_events() if event.kind is not PolicyEventKind.PUBLISHED]
+        return {event.training_id for event in ends if event.training_id}
 
     @writing
     def add_training_step(self, connection: Connection, step: TrainingStep) -> bool:

@@ -97,11 +97,21 @@ def test_a_run_whose_proposer_fails_goes_on_with_another(tmp_path: Path) -> None
         evovpo.resume("nowhere", store=store)
 
 
-def test_a_run_with_a_score_function_is_not_resumed_and_says_why(tmp_path: Path) -> None:
+def test_a_run_with_a_score_function_is_resumed_with_the_same_function_only(tmp_path: Path) -> None:
     half = "```python\ndef f(x):\n    return x * 1.5\n```"
     run = scored(tmp_path, proposer=lambda messages, n: [half] * n, evaluations=4)
-    with pytest.raises(evovpo.EvovpoError, match="score function of Python cannot be resumed"):
-        evovpo.resume(run.id, proposer=square, evaluations=9, store=tmp_path / "x.db")
+    more: dict[str, Any] = {"proposer": square, "evaluations": 9}
+    with pytest.raises(evovpo.EvovpoError, match="resume it in Python with the same score= and inputs="):
+        evovpo.resume(run, **more)
+    with pytest.raises(evovpo.EvovpoError, match="score function scorer: the problem changed"):
+        evovpo.resume(run, score=scorer, inputs=[[1.0], [4.0]], **more)
+    assert not run.solved_train
+    assert evovpo.resume(run, score=scorer, inputs=INPUTS, **more).solved_train
+    other = evovpo.evolve(
+        examples=[(("a",), "a")], proposer=lambda messages, n: [half] * n, store=run.store, evaluations=4
+    )
+    with pytest.raises(evovpo.EvovpoError, match="started without a score function; leave score"):
+        evovpo.resume(other, score=scorer, inputs=INPUTS, **more)
 
 
 def test_runs_in_threads_do_not_disturb_each_other(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_an_interrupt_stops_a_search_that_can_be_resumed(tmp_path: Path) -> None
         [sys.executable, "-c", CELL], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
     )
     assert done.stdout.splitlines() == [
-        "stopped; evovpo.resume(...) with the same store and proposer continues it (not with score=)",
+        "stopped; evovpo.resume(...) with the same store, proposer and score continues it",
         "interrupted ['MainThread']",
         "solved",
     ], done.stderr

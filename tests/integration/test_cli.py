@@ -380,10 +380,8 @@ def test_every_command_that_the_readme_names_exists() -> None:
     ("line", "hint"),
     [
         (["loop", "strings", "--half=train"], "take turns"),
-        (["retrain", "latest", "--anyway"], "no longer refused"),
         (["resume", "latest", "--verify"], "leave it out"),
         (["bounds", "latest"], "evovpo check --bounds RUN"),
-        (["--log-json", "runs"], "prints its answer for machines"),
         (["report", "one.toml"], "evovpo batch FILE --report-only"),
         (["import-tasks", "psb2", "data"], "evovpo new NAME --from FILE.jsonl"),
     ],

@@ -134,6 +134,10 @@ def test_apply_lists_rows_that_fail_and_rows_that_said_something_else(swapped: S
     assert (nowhere.code, "no/out.csv: cannot be written (No such file" in nowhere.err) == (2, True)
     itself = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "people.csv", "--anyway")
     assert (itself.code, "expected another file than the table itself" in itself.err) == (2, True)
+    Path("sums.csv").write_text(PEOPLE + "Total;;\n")
+    summed = swapped("apply", "latest", "sums.csv", "--column", "x", "-o", "x.csv", "--anyway", "--json")
+    assert (summed.json["rows"], summed.json["failed"]) == (9, 1)
+    assert [*table(Path("x.csv"), ";")[-1].values()] == ["Total", "", "", "", ""]
     renamed = PEOPLE.replace("Surname", "Name")
     Path("people.csv").write_text(renamed)
     wrong = swapped("apply", "latest", "people.csv", "--column", "x", "-o", "new.csv", "--anyway")

@@ -260,6 +260,15 @@ def test_few_rows_keep_a_quarter_unseen_and_what_is_unclear_is_left_out(tmp_path
     assert said.endswith("; few show little: fill 20 cells or more, of all forms that the others have")
 
 
+def test_a_row_of_totals_is_no_example(tmp_path: Path) -> None:
+    lines = ["item,net,gross", *(f"Item {n},{n},{2 * n}" for n in range(1, 9)), "Grand total:,,72", "Sum,3,6"]
+    task, said = table_task(written(tmp_path / "a.csv", "\n".join(lines)), None)
+    assert {case.arguments for case in (*task.tests, *task.heldout)} == {
+        *((f"Item {n}", n) for n in range(1, 9)), ("Sum", 3)
+    }  # fmt: skip
+    assert "of 9 distinct rows; 0 have no 'gross', 1 of totals left out" in said
+
+
 def test_the_columns_that_programs_get_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "A a,b,c,d,e,out\nA,B,C,D,E,x\nA,B,C,D,F,x\nG,B,C,D,F,y\n")
     task, _ = table_task(path, None, ("d", "A a"))

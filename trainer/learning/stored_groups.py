@@ -31,12 +31,9 @@ class Skip(StrEnum):
     NO_SPREAD = "no spread"
     """All rollouts have equal scores. Such groups still count in the statistics of a step."""
 
-    @property
-    def is_of_run(self) -> bool:
-        """True if the reason lies in the run's settings. `read_run` fails if all groups have such reasons."""
-        return self not in (Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD)
 
-
+_NOT_OF_RUN = {Skip.SANDBOX_FAULT, Skip.STALE, Skip.NO_SPREAD}
+"""Reasons that do not lie in the run's settings."""
 _REMEDIES = {
     Skip.ONE_ROLLOUT: "search with search.rollouts of 2 or more (8 is usual)",
     Skip.FEW_ROLLOUTS: "lower objective.k, or search with more search.rollouts",
@@ -115,7 +112,7 @@ def read_run(store: Store, run_id: str, reader: GroupReader) -> RunData:
                 alike.append(read)
         if reason is not None:
             skipped[reason] += 1
-    if total and skipped.total() == total and all(reason.is_of_run for reason in skipped):
+    if total and skipped.total() == total and not skipped.keys() & _NOT_OF_RUN:
         raise TrainingError(f"run {run_id} cannot be trained on: {nothing_left(total, skipped)}")
     faulty = sum(not is_valid for read in groups for is_valid in read.judged.valid_G)
     through = found[-1].prompt.id if found else None

@@ -43,9 +43,6 @@ class Loop:
     def run_id(self, round_number: int, index: int) -> str:
         return f"{self.id}-r{round_number:03d}-p{index:03d}"
 
-    def owns(self, run_id: str) -> bool:
-        return run_id.startswith(f"{self.id}-")
-
     def run_ids(self, round_number: int) -> tuple[str, ...]:
         return tuple(self.run_id(round_number, index) for index in range(len(self.searched)))
 

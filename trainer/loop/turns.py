@@ -102,7 +102,8 @@ class Turns:
 
     def trainings(self) -> list[Training]:
         """Return the trainings on the runs of this loop, oldest first."""
-        return [training for training in self.store.trainings() if all(map(self.loop.owns, training.runs))]
+        own = f"{self.loop.id}-"
+        return [one for one in self.store.trainings() if all(run.startswith(own) for run in one.runs)]
 
 
 @dataclass(frozen=True)

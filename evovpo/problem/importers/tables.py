@@ -235,7 +235,8 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     """
     rows = read_table(path)
     wanted = list(rows[0])[-1] if output is None else output
-    known = [row for row in rows if row.get(wanted) not in ("", None)]
+    filled = [row for row in rows if row.get(wanted) not in ("", None)]
+    known = [row for row in filled if not is_sum(row)]
     if not known or len(rows[0]) < 2:
         hint = "fill some 20 cells of it" if wanted in rows[0] else nearest_hint(wanted, rows[0])
         raise ProblemError(
@@ -280,11 +281,19 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     unclear = len(found) - len(cases)
     said = (
         f"{path}: {wanted!r} from {', '.join(parameters)}: {count} to learn from and {len(unseen)} held out, "
-        f"of {len(cases)} distinct rows; {len(rows) - len(known)} have no {wanted!r}"
+        f"of {len(cases)} distinct rows; {len(rows) - len(filled)} have no {wanted!r}"
+        + f", {len(filled) - len(known)} of totals left out" * (len(known) < len(filled))
         + f", {unclear} left out whose inputs come with several {wanted!r}" * bool(unclear)
         + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
     return ImportedTask(path.stem, statement, entry, tuple(parameters), seed, cases[:count], unseen), said
+
+
+def is_sum(row: Mapping[str, Any]) -> bool:
+    """Return whether a row holds totals: one cell says so, and another cell is empty."""
+    words = r"\W*(grand|sub)?\W*(totals?|sums?)\W*"
+    is_named = any(isinstance(cell, str) and re.fullmatch(words, cell, re.I) for cell in row.values())
+    return is_named and any(cell in ("", None) for cell in row.values())
 
 
 def form_of(values: Iterable[Any]) -> str:
