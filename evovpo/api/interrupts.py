@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import functools
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -16,8 +17,21 @@ _T = TypeVar("_T")
 _STOPPED = "stopped; evovpo.resume(...) with the same store, proposer and score continues it"
 
 
+_OPTIONS = {
+    r"--base-url URL --model NAME": "base_url= and model=",
+    r"--set ([\w.]+)=([^\s;,)]+)": r"settings={'\1': \2}",
+    r"--allow ([^\s;,)]+)": r"settings={'evaluator.allow': ['\1']}",
+    r"--from ([^\s;,)]+)": r"settings={'run.origin': ['\1']}",
+    r"--(evaluations|seed|config)\b": r"\1=",
+}
+"""Options of the command line -> arguments in Python."""
+
+
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return `function` with short tracebacks of its errors. Only a `ProposerError` keeps its cause."""
+    """Return `function` with short tracebacks of its errors, which name arguments in place of options.
+
+    Only a `ProposerError` keeps its cause.
+    """
 
     @functools.wraps(function)
     def called(*arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -25,6 +39,8 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*arguments, **named)
         except (EvovpoError, KeyboardInterrupt) as error:
             cause = error.__cause__ if isinstance(error, ProposerError) else None
+            for option, argument in _OPTIONS.items():
+                error.args = tuple(re.sub(option, argument, str(part)) for part in error.args)
             raise error.with_traceback(None) from cause
 
     return called

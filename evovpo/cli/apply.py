@@ -31,6 +31,8 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
         say(f"\n{count} without {column!r}, like no example ({kinds}); fill one of each:")
     for inputs, rows in sorted(forms.items(), key=lambda form: -len(form[1]))[:_FORMS_SHOWN]:
         say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
+    if len(forms) > _FORMS_SHOWN:
+        say(f"  and {len(forms) - _FORMS_SHOWN} more forms")
 
 
 def _cells_to_change(
@@ -47,7 +49,7 @@ def _refusal(outcome: Outcome, budget: int) -> str:
     more = f"search on (evovpo resume {outcome.run} -n {2 * budget})"
     if outcome.is_memorised:
         passed = f"{outcome.heldout_passed} of {outcome.heldout_total} held-out rows"
-        more = "fill more cells and evolve again"
+        more = "correct the wrong ones, or fill more cells, and evolve again"
     return (
         f"run {outcome.run}: its program is right on {passed}, and would write wrong cells; {more}, or give "
         "--anyway for a column that says which rows to trust"

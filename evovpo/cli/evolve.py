@@ -114,8 +114,11 @@ def evolve(
     from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.start_resume import start
 
-    if secondary_model is not None:
-        raise ConfigError(_two_models_advice(model or "NAME", secondary_model))
+    models = None
+    if secondary_model is not None:  # with OpenEvolve's default weights
+        if model is None:
+            raise ConfigError("--secondary-model: expected --primary-model too, found none; give both")
+        models, model = [{"name": model}, {"name": secondary_model, "weight": 0.2}], None
     initial_program = None
     if evaluator is not None:
         initial_program, problem_name = problem_name, str(evaluator)
@@ -126,6 +129,7 @@ def evolve(
         "proposer.name": proposer,
         "proposer.model": model,
         "proposer.base_url": base_url,
+        "models": models,
         "evaluator.initial_program": initial_program,
         "run.origin": None if origin is None else [origin],
         "search.target": target,
@@ -168,7 +172,7 @@ def resume(
     overrides: options.Overrides = None,
     config_file: Annotated[
         Path | None,
-        option("FILE", "TOML file of changed settings, such as other [[models]].", "--config", "-c"),
+        option("FILE", "TOML file of changed settings, such as other models.", "--config", "-c"),
     ] = None,
     allow: options.Allow = None,
     output_dir: options.OutputDir = None,
@@ -177,9 +181,9 @@ def resume(
 ) -> None:
     """Resume a stopped or killed run after its last stored evaluation.
 
-    Budget, seed and settings are kept. --allow grants permissions that another user's run requests.
-    To continue, a finished run needs a larger budget or changed settings; a solved run also needs
-    search.stop_when_solved=false. Without these, only the result is shown.
+    Budget, seed and settings are kept; give --output-dir again. --allow grants permissions that another
+    user's run requests. To continue, a finished run needs a larger budget or changed settings; a solved run
+    also needs search.stop_when_solved=false. Without these, only the result is shown.
 
     [dim]Examples:[/dim]  evovpo resume latest
                evovpo resume 3f2a --evaluations 5000 --set search.rollouts=4
@@ -187,6 +191,7 @@ def resume(
     from evovpo.config import Config
     from evovpo.config_tree import read_toml
     from evovpo.reports.run_report import finished_text
+    from evovpo.runs.request import is_yaml
     from evovpo.runs.start_resume import resume as take_up
     from evovpo.runs.stored import find_run
 
@@ -195,6 +200,11 @@ def resume(
         row = store.run(run_id)
         config = Config.from_json(row.config_json)
         end = "" if config.proposer.name == "imported" else finished_text(row)
+        if is_yaml(config_file):
+            raise ConfigError(
+                f"--config {config_file}: expected TOML, found YAML, which is read when a run starts; change "
+                "settings with --set, such as --set sampling.temperature=1.1"
+            )
         changes = {} if config_file is None else read_toml(config_file)
         changes |= settings(overrides, {"search.evaluations": evaluations})
         if end and not changes:
@@ -208,14 +218,6 @@ def resume(
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {outcome.status}. To search on, add --set {more}", stderr=True)
         _finish(store, as_json, outcome, output_dir=output_dir)
-
-
-def _two_models_advice(first: str, second: str) -> str:
-    tables = [
-        f'[[models]]\nname = "{name}"\nweight = {weight}' for name, weight in ((first, 1.0), (second, 0.2))
-    ]
-    lead = "--secondary-model: several models go into a file; write models.toml:"
-    return "\n".join([lead, *tables, "and give --config models.toml in place of the two options"])
 
 
 def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
@@ -275,7 +277,7 @@ def _finish(
     else:
         where = store_option(store)
         show_answer(result(view, outcome))
-        show_advice(store, view, bool(reason))
+        show_advice(store, view, bool(reason), output_dir)
         if table is not None:
             say_new_forms(forms, column)
             words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
@@ -287,6 +289,8 @@ def _finish(
                 say(f"\nNot right on all rows yet, so not to be used.{more * (not outcome.solved)}")
                 filled = f"evovpo apply {outcome.run} {shlex.join(words)} --anyway{where}"
                 say(f"Fill the table anyway, with a column that marks rows to trust:  {filled}")
+        elif outcome.is_right and view.problem.is_by_example:
+            say(f"\nFill a table:       evovpo apply {outcome.run} TABLE --column NAME -o FILE{where}")
         say("\n" * (table is None) + f"Lineage and curve:  evovpo show {outcome.run}{where}")
         say(f"All runs:           evovpo runs{where}")
 
@@ -296,7 +300,7 @@ def _finish(
         leave(Exit.MEMORISED)
 
 
-def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
+def show_advice(store: Store, view: RunView, is_failed: bool = False, output_dir: Path | None = None) -> None:
     """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
     from evovpo.reports.advice import advice
     from evovpo.types import ParseStatus, Status
@@ -309,7 +313,7 @@ def show_advice(store: Store, view: RunView, is_failed: bool = False) -> None:
         lines = Counter(text.splitlines()[-1] for text in told if text)
         return max(lines, key=lines.__getitem__, default="")
 
-    if found := advice(view, store_option(store), rows, is_failed, fault_of):
+    if found := advice(view, store_option(store) + _folder_option(output_dir), rows, is_failed, fault_of):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 
@@ -341,12 +345,15 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
     proposed = store.run_summary(live.run.id).proposed
-    files = f" -o {shlex.quote(str(output_dir))}" if output_dir else ""
     leave(
         Exit.STOPPED,
         f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored.",
-        f"To continue:  evovpo resume {live.run.id}{store_option(store)}{files}",
+        f"To continue:  evovpo resume {live.run.id}{store_option(store)}{_folder_option(output_dir)}",
     )
+
+
+def _folder_option(output_dir: Path | None) -> str:
+    return f" -o {shlex.quote(str(output_dir))}" if output_dir else ""
 
 
 def _loading_message(config: Config) -> str:

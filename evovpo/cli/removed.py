@@ -38,6 +38,8 @@ def refuse_removed(arguments: Sequence[str]) -> None:
     """Raise `ConfigError` with the replacement if a command line uses a removed command or option."""
     words = [argument.partition("=")[0] for argument in arguments]
     words = words[: words.index("--")] if "--" in words else words
+    if len([word for word in words if word in ("--config", "-c")]) > 1:
+        raise ConfigError("--config: expected one file, found two; put all into one, or some into --set")
     command = next((word for word in words if not word.startswith("-")), "")
     for option in ("", *words):
         if hint := _REMOVED.get((command, option)) or _REMOVED.get(("", option)):

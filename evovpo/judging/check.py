@@ -61,7 +61,7 @@ def check_project(loaded: LoadedProject, config: Config | None = None) -> CheckR
     if evaluation is None:
         with open_openevolve(problem, config or Config()) as evaluator:
             evaluation = evaluator.evaluate(problem.seeds[0], every_stage=True)
-    fault = initial_fault(evaluation, loaded.config)
+    fault = initial_fault(evaluation, loaded.config, Path(str(problem.folder)))
     return CheckReport(problem, (SeedReport("the initial program", evaluation),), loaded.remarks, fault)
 
 

@@ -107,8 +107,8 @@ def check_proposer(problem: Problem, config: Config) -> None:
     fault = expression_fault(problem) if config.prompt.style in ("auto", "alignment") else ""
     if fault and config.proposer.name in ("local", "random"):
         raise ConfigError(
-            f"'{problem.id}' needs an instruction model behind a server: give --base-url URL --model NAME; "
-            f"the built-in model writes functions of text only, and cannot write for it: {fault}"
+            f"the built-in model writes functions of text, and cannot write for '{problem.id}': {fault}; or "
+            "give an instruction model behind a server: --base-url URL --model NAME"
         )
 
 

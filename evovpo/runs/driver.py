@@ -25,7 +25,7 @@ from evovpo.types import Evaluation, ParseStatus, Prompt, Rollout, RunStatus, Sa
 
 _QUIET_SECONDS = 10.0
 _ASKS_AT_ONCE = 64
-_SAME_FAULTS = 20
+_SAME_FAULTS = 8
 _MOST_UNREAD = 100
 _PATIENCE_SECONDS = 0.05
 

@@ -81,9 +81,10 @@ def open_request(
         )
         problem, initial = opened.problem, opened.initial
         judged = () if opened.config.evaluator.judges else opened.judged
-        fault = "" if initial is None else initial_fault(initial, opened.config)
-        doubts = [f"not usable: {fault}"] if fault else []
-        remarks = (*opened.settings.remarks(name), *doubts, *opened.remarks)
+        fault = "" if initial is None else initial_fault(initial, opened.config, Path(str(problem.folder)))
+        doubts = [f"not usable: {fault}. The search ends early if its programs fail alike"] if fault else []
+        shown = name + f" --config {yaml}" * bool(yaml)
+        remarks = (*opened.settings.remarks(shown), *doubts, *opened.remarks)
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
     config = Config.load(config_file, changes)
     if yaml or config.evaluator.initial_program or allow or config.evaluator.allow:

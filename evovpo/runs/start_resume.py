@@ -18,6 +18,7 @@ from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
+from evovpo.problem.openevolve.folder import own_settings
 from evovpo.problem.openevolve.loading import changed_files
 from evovpo.proposers import Proposer
 from evovpo.runs.choices import checked_proposer, with_models, with_style
@@ -153,6 +154,9 @@ def _checked(problem: Problem, config: Config, run: Run, store: Store, scorer: S
         since = datetime.fromisoformat(run.created_at).timestamp() + 1.0  # it has whole seconds
         changed = changed_files(problem, config, since) if problem.folder else []
         is_same, newer = changed is None, ", ".join((changed or [])[:5])
+        file = own_settings(Path(problem.folder)) if problem.folder else None
+        if file is not None and file.stat().st_mtime > since:
+            _log.warning("%s changed, and run %s keeps its settings: change them with --set", file, run.id)
     elif scorer is not None:
         before = store.known_evaluation(problem.version, problem.seeds[0].id)
         with open_evaluator(problem, config, scorer) as judge:

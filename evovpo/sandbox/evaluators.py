@@ -90,7 +90,7 @@ class WholeSandbox(Pool[EvaluatorServer]):
                 f"the evaluator's folder {folder} is hidden from programs; move it out of {paths.PACKAGE} "
                 "and of whatever else is hidden"
             )
-        copied, self._is_linked = paths.project_copy(self._folder, hidden_paths)
+        copied, self._is_linked = paths.project_copy(self._folder, hidden_paths, openings.readable)
         around = Surroundings(level, self._folder, rules, copied, openings)
         # Used only for candidates with processes of their own.
         settings = WorkerSettings(candidates_level, tuple(preload), (*hidden_paths, str(self._folder)))

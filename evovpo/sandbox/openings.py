@@ -27,6 +27,7 @@ _NETWORK = re.compile(
     r"name resolution|Name or service not known|getaddrinfo|Network is unreachable|URLError"
     r"|Max retries exceeded|ConnectionError|Could not resolve host|urlopen error"
 )
+_MODULE = re.compile(r"No module named '(\w+)'")
 _VARIABLE = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'")
 
 
@@ -78,6 +79,8 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     for name in _VARIABLE.findall(text):
         if name in os.environ and f"env={name}" not in allowed:
             return f"the sandbox does not have the variable {name}: open it with --allow env={name}"
+    for name in _MODULE.findall(text):
+        return f"this Python has no module {name}: install the package that has it"
     is_closed = "network" not in allowed and _NETWORK.search(text)
     return "the network is closed in the sandbox: open it with --allow network" * bool(is_closed)
 

@@ -91,19 +91,26 @@ COPIED_FILES, COPIED_BYTES = 200, 8 << 20
 _NOT_COPIED = frozenset({"__pycache__", "openevolve_output", "node_modules"})
 
 
-def project_copy(folder: Path, hidden: Iterable[str]) -> tuple[list[tuple[str, str, bool]], bool]:
-    """Return the entries (name, source, is_link) of a copy of `folder`, and whether all entries are links."""
+def project_copy(
+    folder: Path, hidden: Iterable[str], readable: Sequence[str] = ()
+) -> tuple[list[tuple[str, str, bool]], bool]:
+    """Return the entries (name, source, is_link) of a copy of `folder`, and whether all entries are links.
+
+    Paths in `hidden` are left out, and entries whose names begin with a dot, except those in `readable`.
+    """
     left_out = {os.path.realpath(path) for path in hidden}
     found: list[Path] = []
     size = 0
     for root, folders, files in os.walk(folder):
-        names = [name for name in (*folders, *files) if not name.startswith(".") and name not in _NOT_COPIED]
+        names = [name for name in (*folders, *files) if name not in _NOT_COPIED]
+        names = [name for name in names if name[0] != "." or str(Path(root, name)) in readable]
         folders[:] = [name for name in names if name in folders]
         paths = [path for name in names if os.path.realpath(path := Path(root, name)) not in left_out]
         found += [path for path in paths if path.is_symlink() or path.is_file()]
         size += sum(path.stat().st_size for path in paths if path.is_file())
         if len(found) > COPIED_FILES or size > COPIED_BYTES:
             above = [path for path in folder.iterdir() if os.path.realpath(path) not in left_out]
-            return [(path.name, str(path), True) for path in above if not path.name.startswith(".")], True
+            seen = [path for path in above if path.name[0] != "." or str(path) in readable]
+            return [(path.name, str(path), True) for path in seen], True
     copied = [(str(path.relative_to(folder)), os.path.realpath(path), path.is_symlink()) for path in found]
     return copied, False

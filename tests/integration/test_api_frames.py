@@ -178,6 +178,10 @@ def test_a_scorer_that_raises_late_is_said_once_and_counted(
             "initial_program: expected a file, found none at no.py",
         ),
         ({"examples": [(("a",), "b"), (("a",), "c")]}, r"^examples\[1\]: expected the output .b. of"),
+        (
+            {"examples": pandas.DataFrame({"id": [7], "out": ["x"]})},
+            r"has id = 7, which is no text \(leave it out, .*: base_url= and model=$",
+        ),
         ({"seed_program": "x = 1\n"}, "^seed_program: solve: expected a function of this name"),
     ],
 )

@@ -367,7 +367,8 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     with served([f"```python\n{BETTER}```"]) as (address, _):
         server = ("--api-base", address, "--primary-model", "m")
         answer = command("evolve", folder / "initial_program.py", folder / "evaluator.py", *server, *words)
-        two = command("evolve", folder, *server, "--secondary-model", "other")
+        two = command("evolve", folder, *server, "--secondary-model", "other", "-n", "12", "--json")
+        twice = command("evolve", folder, *server, "-c", "a.yaml", "--config", "b.toml")
     assert answer.code == 0, answer.err
     assert "not read" not in answer.err
     assert answer.json["stopped"] == "the target of 0.5 is reached"
@@ -378,7 +379,11 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     }
     assert (info["metrics"], info["generation"], info["language"]) == ({"combined_score": 0.75}, 1, "python")
     assert changed_files(open_project(folder / "evaluator.py").problem, Config(), 0.0) is None
-    assert (two.code, 'name = "other"' in two.err) == (2, True)
+    assert (twice.code, "--config: expected one file, found two" in twice.err) == (2, True)
+    assert command("evolve", folder, "--secondary-model", "other").code == 2
+    with Store.open(f"sqlite:///{tmp_path}/evovpo.db", create=False) as store:
+        models = Config.from_json(store.run(two.json["run"]).config_json).models
+    assert [(model.name, model.weight) for model in models] == [("m", 1.0), ("other", 0.2)]
     database = ProgramDatabase(DatabaseConfig(num_islands=1))
     [checkpoint] = (out / "checkpoints").iterdir()
     database.load(str(checkpoint))
@@ -386,7 +391,7 @@ def test_openevolves_words_are_understood_and_its_files_are_written(
     assert (best.code, best.metrics, best.parent_id) == (BETTER, {"combined_score": 0.75}, info["parent_id"])
     imported = command("import-openevolve", out, "--json", "--store", "sqlite:///other.db")
     assert imported.json["programs"] == len(database.programs)
-    again = command("resume", "latest")
+    again = command("resume", answer.json["run"])
     assert again.code == 0
     assert f"evovpo-out/{answer.json['run']}/best/best_program.py" in again.err
 

@@ -248,5 +248,5 @@ def test_a_zero_for_want_of_a_tool_is_not_usable_and_ends_the_run(
         )
     assert run.code == 3
     assert "not usable" in run.err
-    assert run.json["stopped"].startswith("20 programs in a row failed alike (FileNotFoundError")
+    assert run.json["stopped"].startswith("8 programs in a row failed alike (FileNotFoundError")
     assert run.json["evaluations"] < 64

@@ -269,6 +269,16 @@ def test_a_row_of_totals_is_no_example(tmp_path: Path) -> None:
     assert "of 9 distinct rows; 0 have no 'gross', 1 of totals left out" in said
 
 
+def test_another_column_to_fill_is_no_input_and_a_blank_cell_is_empty(tmp_path: Path) -> None:
+    lines = ["a,b,c", *(f"x{n},X{n},{n}y" for n in range(8)), "x8, ,", "x9,,", "x10,  ,", "x11,,"]
+    task, said = table_task(written(tmp_path / "a.csv", "\n".join(lines)), "b")
+    assert (task.parameters, len(task.tests) + len(task.heldout)) == (("a",), 8)
+    assert "4 have no 'b' (nor 'c', so no input)" in said
+    assert table_task(tmp_path / "a.csv", "b", ["a", "c"])[0].parameters == ("a", "c")
+    few = written(tmp_path / "few.csv", "\n".join(lines[:-2]))
+    assert table_task(few, "b")[0].parameters == ("a", "c")
+
+
 def test_the_columns_that_programs_get_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", "A a,b,c,d,e,out\nA,B,C,D,E,x\nA,B,C,D,F,x\nG,B,C,D,F,y\n")
     task, _ = table_task(path, None, ("d", "A a"))

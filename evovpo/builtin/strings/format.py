@@ -87,12 +87,15 @@ def expression_fault(problem: Problem) -> str:
     if not problem.is_by_example:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
-        for value in (*example.inputs, example.output):
+        if not isinstance(example.output, str):
+            return f"training row {number} has the result {example.output!r:.40}, which is no text"
+        for name, value in zip(problem.parameters, example.inputs, strict=True):
             if not isinstance(value, str):
-                return f"training row {number} has the value {value!r:.40}, which is no text"
+                fit = "leave it out, or make it text"
+                return f"training row {number} has {name} = {value!r:.40}, which is no text ({fit})"
     if not 1 <= len(problem.parameters) <= MAX_ARGUMENTS:
-        fit = f"1 to {MAX_ARGUMENTS} fit (of a table, --columns A,B chooses)"
-        return f"it has {len(problem.parameters)} inputs; {fit}"
+        fit = f"1 to {MAX_ARGUMENTS} fit (choose with --columns A,B)"
+        return f"it has {len(problem.parameters)} inputs, of which {fit}"
     if {"re", "w", "len", "str", "int"} & set(problem.parameters):
         return "an input is named re, w, len, str or int, names that expressions use"
     return ""

@@ -210,8 +210,8 @@ function bestView(family, query, run) {
 }
 
 function overview(data, query, run) {
-  const isScored = run.best_score !== null, score = [["score", `best ${run.score_name}`]];
-  const shown = [...(isScored ? score : []), ["best", "best and mean"], ["components", "best of each component"]];
+  const isScored = run.best_score !== null, isOne = isScored && run.components.length === 1, score = [["score", `best ${run.score_name}`]];
+  const shown = [...(isScored ? score : []), ...(isOne ? [] : [["best", "best and mean"], ["components", "best of each component"]])];
   const [by, xLabel] = axisOf(query), what = query.get("show") || shown[0][0];
   const xs = run.curve[by], end = xs.at(-1) ?? 0;
   const line = (name, ys, stepped) => ({ name, stepped, points: xs.map((x, i) => [x, ys[i]]).filter((pair) => pair[1] !== null) });
@@ -224,7 +224,8 @@ function overview(data, query, run) {
   const { calls } = run;
   return [
     el("p", { class: "statement" }, run.statement.text, cutNote(run.statement)),
-    facts([...FACTS.map((one) => [one.name, one.cell(run)]), ["best mean reward", isScored && reward(run.best_mean_reward)],
+    facts([...FACTS.filter((one) => !isOne || !["passed", "held-out"].includes(one.name)).map((one) => [one.name, one.cell(run)]),
+      ["best mean reward", isScored && !isOne && reward(run.best_mean_reward)],
       ["different programs", run.programs], ["took", spent(lasted(run))], ["in the sandbox", spent(run.sandbox_seconds)],
       ["requests failed", calls.calls > 0 && `${calls.failed} of ${calls.calls}`],
       ["found after", run.best_at !== null && counted(run.best_at)],
@@ -234,7 +235,7 @@ function overview(data, query, run) {
         lineChart({ series, xLabel, most: 560, ...(what === "score" ? { yLabel: run.score_name } : { yLabel: "reward", low: 0, high: 1 }) }),
         what === "components" && run.components.length > 24 && el("p", {}, "The first 24 components are drawn.")),
       section("Best program", bestView(data.programs, query, run))),
-    section("Components", table("Components", run.components, [words("component", (one) => shorten(one.name, 60), "name", "name"),
+    !isOne && section("Components", table("Components", run.components, [words("component", (one) => shorten(one.name, 60), "name", "name"),
       figures("best", (one) => reward(one.rises.at(-1)?.value ?? 0), (one) => one.rises.at(-1)?.value),
       figures("first passed after", ({ rises }) => (rises.some(isFull) ? reached(rises.find(isFull)) : "never")),
       words("by program", (one) => programLink(first(one)?.program_id, run.id))])),

@@ -26,6 +26,7 @@ from evovpo.types import Problem, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
+_FEW_EMPTY = 2
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
 """Maximum cells of a sheet (used rows times used columns), and maximum bytes of the unpacked Excel file."""
 
@@ -88,11 +89,15 @@ def _csv_rows(path: Path, text: str | None) -> list[dict[str, Any]]:
         columns = list(reader.fieldnames or ())
         if not columns or len(set(columns)) < len(columns):
             found = columns or "an empty file"
-            raise ValueError(f"{path}: line 1: expected column names, all different, found {found}; add them")
+            raise ValueError(
+                f"{path}: line 1: expected column names, all different, found {found}; add "
+                "them, or delete the lines above them"
+            )
         for row in reader:
             line = reader.line_num
             if any(row.pop(None, ())) or None in row.values():
                 uneven.append(line)
+            row = {name: cell if (cell or "").strip() else "" for name, cell in row.items()}
             if any(row.values()):
                 rows.append(row)
     except csv.Error as error:
@@ -229,14 +234,15 @@ def is_table(name: str | Path) -> bool:
 def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> tuple[ImportedTask, str]:
     """Return the task to compute column `output` (default: the last), and a summary of the rows used.
 
-    Programs get the columns `inputs` (default: all other columns). Distinct rows are shuffled with seed 0.
+    Programs get the columns `inputs`, by default all other columns, except those that are empty in the same
+    rows as `output`. Distinct rows are shuffled with seed 0.
     Then, the first row of each pattern (`form_of`) is moved to the front. The first rows are for training,
     the next rows are held out. Raises `ProblemError` if the table is invalid or a column is missing.
     """
-    rows = read_table(path)
+    read = read_table(path)
+    rows = [row for row in read if not is_sum(row)] or read
     wanted = list(rows[0])[-1] if output is None else output
-    filled = [row for row in rows if row.get(wanted) not in ("", None)]
-    known = [row for row in filled if not is_sum(row)]
+    known = [row for row in rows if row.get(wanted) not in ("", None)]
     if not known or len(rows[0]) < 2:
         hint = "fill some 20 cells of it" if wanted in rows[0] else nearest_hint(wanted, rows[0])
         raise ProblemError(
@@ -251,7 +257,11 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
         for name, column in columns.items()
     }
     entry = next(name for name, column in columns.items() if column == wanted)
-    parameters = [name for name in columns if name != entry and (not inputs or columns[name] in inputs)]
+    empty = {column: [row[column] in ("", None) for row in rows] for column in rows[0]}
+    same = [column for column in rows[0] if column != wanted and empty[column] == empty[wanted]]
+    also = same if sum(empty[wanted]) > _FEW_EMPTY and not inputs else []  # to be filled later
+    others = [name for name in columns if name != entry]
+    parameters = [name for name in others if columns[name] in (inputs or {*rows[0]} - {*also})] or others
     # Read CSV cells as JSON only if the output and an input have no text, and some output is in no input.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))
@@ -281,8 +291,9 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     unclear = len(found) - len(cases)
     said = (
         f"{path}: {wanted!r} from {', '.join(parameters)}: {count} to learn from and {len(unseen)} held out, "
-        f"of {len(cases)} distinct rows; {len(rows) - len(filled)} have no {wanted!r}"
-        + f", {len(filled) - len(known)} of totals left out" * (len(known) < len(filled))
+        f"of {len(cases)} distinct rows; {len(rows) - len(known)} have no {wanted!r}"
+        + f" (nor {', '.join(map(repr, also))}, so no input)" * bool(also)
+        + f", {len(read) - len(rows)} of totals left out" * (len(rows) < len(read))
         + f", {unclear} left out whose inputs come with several {wanted!r}" * bool(unclear)
         + "; few show little: fill 20 cells or more, of all forms that the others have" * (len(cases) < 20)
     )
@@ -317,7 +328,8 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
     arguments = arguments_of(rows, texts_of(problem))
     for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
         inputs = first.setdefault(form_of(values), ", ".join(map(repr, values)))
-        if inputs and row.get(column) in ("", None) and any(value not in ("", None) for value in values):
+        is_empty = is_sum(row) or all(value in ("", None) for value in values)
+        if inputs and row.get(column) in ("", None) and not is_empty:
             found.setdefault(inputs, []).append(number)
     return found
 

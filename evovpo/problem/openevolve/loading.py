@@ -105,7 +105,7 @@ def load_openevolve(
             continue
         problem = _with_metrics(draft, settings, kept.evaluator.metrics, content)
         stored = known(problem) if known else None
-        if stored is not None and initial_fault(stored, config):
+        if stored is not None and initial_fault(stored, config, project.folder):
             continue  # its bounds mean nothing, and the cause, such as a missing package, may be gone
         learned = learned or kept.evaluator.metrics
         if problem.version == kept.version:
@@ -246,7 +246,7 @@ def _check_initial(project: Project, initial: Evaluation, config: Config) -> Non
             "`python -m evovpo.sandbox --selftest` to see what this machine refuses"
         )
     if initial.status is not Status.OK:
-        lacks = _what_it_lacks(initial, config)
+        lacks = _what_it_lacks(initial, config, project.folder)
         raise InitialProgramError(
             f"{project.folder / project.evaluator}: expected a judgement of its own initial program "
             f"{project.initial_name}, found a failure: {initial.feedback}; "
@@ -260,21 +260,24 @@ def _check_initial(project: Project, initial: Evaluation, config: Config) -> Non
         )
 
 
-def _what_it_lacks(initial: Evaluation, config: Config) -> str:
+def _what_it_lacks(initial: Evaluation, config: Config, folder: Path) -> str:
     if "IsADirectoryError" in initial.feedback or "Is a directory" in initial.feedback:
         return (
             "the folder initial_program/ is taken for a program of several files, and the evaluator takes "
             "one file: name that with --set evaluator.initial_program=FILE"
         )
-    return what_is_missing(initial.feedback, config.evaluator.allow)
+    if lacks := what_is_missing(initial.feedback, config.evaluator.allow):
+        return lacks
+    names = [path.name for path in folder.glob(".*") if path.is_file() and not path.name.startswith(".git")]
+    return f"hidden files are left out: if it needs {names[0]}, --allow read={names[0]}" if names else ""
 
 
-def initial_fault(initial: Evaluation, config: Config) -> str:
+def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:
     """Return why the initial program failed, with advice; empty if the initial program did not fail."""
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)
-    lacks = _what_it_lacks(initial, config)
+    lacks = _what_it_lacks(initial, config, folder)
     return said and f"the initial program fails ({said[:300]})" + f"; {lacks}" * bool(lacks)
 
 
