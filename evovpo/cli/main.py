@@ -16,7 +16,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from evovpo.cli import apply, batch, evolve, options, page, problems, runs, store
-from evovpo.cli.removed import refuse_removed
+from evovpo.cli.hints import refuse_unknown
 from evovpo.cli.terminal import Exit, leave, say
 from evovpo.errors import ConfigError, EvovpoError, InitialProgramError, SandboxError
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _open_more_files()
         if parent := os.environ.pop(PARENT_VARIABLE, ""):
             threading.Thread(target=_end_with, args=(int(parent),), daemon=True).start()
-        refuse_removed(sys.argv[1:] if arguments is None else arguments)
+        refuse_unknown(sys.argv[1:] if arguments is None else arguments)
         app(args=None if arguments is None else list(arguments), prog_name="evovpo")
     except (SandboxError, InitialProgramError) as error:
         leave(Exit.NOTHING_EVALUATED, f"error: {error}")

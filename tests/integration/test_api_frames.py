@@ -180,7 +180,7 @@ def test_a_scorer_that_raises_late_is_said_once_and_counted(
         ({"examples": [(("a",), "b"), (("a",), "c")]}, r"^examples\[1\]: expected the output .b. of"),
         (
             {"examples": pandas.DataFrame({"id": [7], "out": ["x"]})},
-            r"has id = 7, which is no text \(leave it out, .*: base_url= and model=$",
+            r"has id_ = 7, which is no text \(leave it out, .*: base_url= and model=$",
         ),
         ({"seed_program": "x = 1\n"}, "^seed_program: solve: expected a function of this name"),
     ],

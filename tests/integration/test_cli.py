@@ -379,14 +379,12 @@ def test_every_command_that_the_readme_names_exists() -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        (["loop", "strings", "--half=train"], "take turns"),
-        (["resume", "latest", "--verify"], "leave it out"),
-        (["bounds", "latest"], "evovpo check --bounds RUN"),
-        (["report", "one.toml"], "evovpo batch FILE --report-only"),
-        (["import-tasks", "psb2", "data"], "evovpo new NAME --from FILE.jsonl"),
+        (["evolve", "p", "--seeds=3"], "evovpo batch FILE"),
+        (["evolve", "p", "--evaluator-args", "{}"], "--set evaluator.arguments="),
+        (["check", "p", "--metrics", "m.toml"], "--set evaluator.metrics=FILE"),
     ],
 )
-def test_what_was_removed_names_its_replacement(evovpo: Shell, line: list[str], hint: str) -> None:
+def test_an_option_of_another_name_is_hinted_at(evovpo: Shell, line: list[str], hint: str) -> None:
     done = evovpo(*line)
     assert done.code == 2
     assert re.search(rf"does not exist; .*{re.escape(hint)}", done.err)

@@ -1,0 +1,28 @@
+"""Options that do not exist but are often tried, with what to use instead."""
+
+from collections.abc import Sequence
+
+from evovpo.errors import ConfigError
+
+_HINTS = {
+    ("evolve", "--evaluator-args"): "use: --set evaluator.arguments={...}",
+    **dict.fromkeys(
+        [("evolve", "--log-level"), ("evolve", "--logger-prefix")], "it belongs to OpenEvolve: leave it out"
+    ),
+    ("", "--metrics"): "use: --set evaluator.metrics=FILE",
+    ("", "--initial-program"): "use: --set evaluator.initial_program=FILE",
+    ("evolve", "--seeds"): "use: evovpo batch FILE, whose seeds are those of a TOML file (docs/batch.md)",
+}
+
+
+def refuse_unknown(arguments: Sequence[str]) -> None:
+    """Raise `ConfigError` with a hint if a command line has such an option, or `--config` twice."""
+    words = [argument.partition("=")[0] for argument in arguments]
+    words = words[: words.index("--")] if "--" in words else words
+    if len([word for word in words if word in ("--config", "-c")]) > 1:
+        raise ConfigError("--config: expected one file, found two; put all into one, or some into --set")
+    command = next((word for word in words if not word.startswith("-")), "")
+    for option in ("", *words):
+        if hint := _HINTS.get((command, option)) or _HINTS.get(("", option)):
+            name = f"evovpo {command} {option}".rstrip()
+            raise ConfigError(f"{name} does not exist; {hint}")
