@@ -13,15 +13,18 @@ if TYPE_CHECKING:
     from evovpo.api.evolve import EvolveResult, evolve, resume
     from evovpo.api.problems import Failed
     from evovpo.api.stored_runs import ProgramRecord, StoredRun, list_runs, read_run
-    from evovpo.errors import EvovpoError
+    from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError
 
 __all__ = [
     "Best",
+    "ConfigError",
     "EvolveResult",
     "EvovpoError",
     "Failed",
+    "ProblemError",
     "ProgramRecord",
     "Search",
+    "StoreError",
     "StoredRun",
     "evolve",
     "list_runs",
@@ -34,7 +37,7 @@ _HOMES = {
     "evovpo.api.evolve": ("EvolveResult", "evolve", "resume"),
     "evovpo.api.problems": ("Failed",),
     "evovpo.api.stored_runs": ("ProgramRecord", "StoredRun", "list_runs", "read_run"),
-    "evovpo.errors": ("EvovpoError",),
+    "evovpo.errors": ("ConfigError", "EvovpoError", "ProblemError", "StoreError"),
 }
 
 

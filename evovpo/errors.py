@@ -58,6 +58,10 @@ class ServerError(EvovpoError, RuntimeError):
     """A model server that is unreachable, refuses a request, or returns an invalid answer."""
 
 
+class UnreachableError(ServerError):
+    """A model server that does not answer at the start of a run."""
+
+
 class BudgetError(EvovpoError, RuntimeError):
     """A run has used up its token or money budget; the run ends normally."""
 

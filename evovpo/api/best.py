@@ -48,23 +48,35 @@ class Best:
     def apply(self, rows: Any) -> list[Json]:
         """Run the program on each row in one sandbox, and return the outputs in order.
 
-        `rows` is a list of argument tuples, or a DataFrame with a column for each parameter, found by name.
-        The output is None for a row on which the program fails; a warning counts such rows. Another warning
-        says if the program is wrong on some examples. Raises `ProblemError` if the program is not a function,
-        or if arguments or columns are missing.
+        `rows` is a list of argument tuples (bare values if there is one argument) or dictionaries, or a
+        DataFrame with a column for each parameter, found by name. The output is None for a row on which the
+        program fails; a warning counts such rows. Another warning says if the program is wrong on some
+        examples. Raises `ProblemError` if the program is not a function, or if arguments or columns are
+        missing.
         """
         outcome = self._view.outcome(0.0)
-        if not outcome.is_right:
+        if self._view.problem.is_by_example and not outcome.is_right:
             right = f"{outcome.train_passed} of {outcome.train_total} training"
             if outcome.heldout_total:
                 right += f" and {outcome.heldout_passed} of {outcome.heldout_total} held-out"
             warnings.warn(f"{self.entry} is right on {right} rows: do not trust all outputs", stacklevel=3)
+        if isinstance(rows, str | Mapping):
+            raise ProblemError(f"rows: expected a list or DataFrame of rows, found {rows!r:.80}; give one")
         if is_frame(rows):
             table, columns = frame_rows(rows, "rows"), parameter_names(map(str, rows.columns)).items()
-            used = [(name, column) for name, column in columns if name in self._view.problem.parameters]
+            wanted = self._view.problem.parameters
+            used = [(name, column) for name, column in columns if name in wanted]
+            if len(used) < len(wanted):
+                names = ", ".join(map(str, rows.columns))
+                raise ProblemError(f"rows: expected columns for {', '.join(wanted)}, found {names}; add them")
             listed = [self._arguments((), {name: row[column] for name, column in used}) for row in table]
         else:
-            listed = [self._arguments(plain(row), {}) for row in rows]
+            listed = [
+                self._arguments((), row)
+                if isinstance(row, dict)
+                else self._arguments(row if isinstance(row, list) else [row], {})
+                for row in map(plain, rows)
+            ]
         found = self._run(listed)
         errors = [error for _, error in found if error is not None]
         if errors:
@@ -83,7 +95,7 @@ class Best:
         texts, found = texts_of(self._view.problem), given if isinstance(given, list | tuple) else ()
         values = {**dict(zip(texts, found, strict=False)), **named}
         if values.keys() != texts.keys() or len(found) + len(named) != len(texts):
-            seen = f"{given!r:.80} and the names [{', '.join(named)}]" if named else f"{given!r:.80}"
+            seen = f"the names {', '.join(named)}" if named else f"{given!r:.80}"
             raise ProblemError(
                 f"{self.entry}: expected values for {', '.join(texts)}, found {seen}; give each"
             )

@@ -10,19 +10,19 @@ from typing import Any
 
 from rich.console import Console
 
-from evovpo.analysis.scores import combined_curve
 from evovpo.api.best import Best, best_of
 from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.frames import frame_rows, is_frame
 from evovpo.api.interrupts import outside_loop, short_errors
-from evovpo.api.notebook import curve_html, ending
+from evovpo.api.notebook import curve_html, curve_of, ending
 from evovpo.api.own_proposer import Proposing, proposer_of
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, scorer_of
 from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
-from evovpo.reports.live import LiveProgress
+from evovpo.reports.advice import common_fault
+from evovpo.reports.live import LiveProgress, loading_message
 from evovpo.reports.run_report import nothing_judged
 from evovpo.reports.text import counted
 from evovpo.runs.choices import check_proposer
@@ -32,7 +32,7 @@ from evovpo.runs.start_resume import resume as resume_run
 from evovpo.runs.start_resume import start
 from evovpo.runs.stored import Outcome, find_run, stored_run
 from evovpo.store import Store
-from evovpo.types import Json, Run, Status, content_id
+from evovpo.types import Json, ParseStatus, Run, Status, content_id
 
 DEFAULT_STORE = "sqlite:///evovpo.db"
 _IN_MEMORY = (":memory:", "sqlite://", "sqlite:///:memory:", "sqlite:///%3Amemory%3A")
@@ -60,7 +60,7 @@ class EvolveResult:
     score_name: str = "mean reward"
     """Name of the score that ranks programs; the curve shows this score."""
     curve: tuple[tuple[int, float], ...] = ()
-    """(evaluations, best score so far) for each improvement."""
+    """(evaluations, best score so far) for each improvement, and for the end of the run."""
 
     def _repr_html_(self) -> str:
         reason = f" ({self.stopped})" * bool(self.stopped)
@@ -161,7 +161,8 @@ def evolve(
             return start(request, opened, proposer_of(proposer), on_start, on_tell)
 
         doubts.extend(repeated_rows(request.problem))
-        return _watched(request.config.store.url, search, progress, doubts, faults, remarks=request.remarks)
+        url, remarks = request.config.store.url, request.remarks
+        return _watched(url, search, progress, doubts, faults, loading_message(request.config), remarks)
 
     return _warned(outside_loop(run), doubts)
 
@@ -195,7 +196,7 @@ def resume(
         return resume_run(found, opened, own, on_start, on_tell, changes=changes or None, scorer=scorer)
 
     doubts, faults = list[str](), list[str]()
-    return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, faults, False)), doubts)
+    return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, faults)), doubts)
 
 
 def _name_of(problem: Any) -> str:
@@ -248,14 +249,15 @@ def _watched(
     progress: bool | None,
     doubts: list[str],
     faults: Sequence[str],
-    create: bool = True,
+    waiting: str = "",
     remarks: Sequence[str] = (),
 ) -> EvolveResult:
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
-    with Store.open(url, create=create) as opened:
+    with Store.open(url, create=bool(waiting)) as opened:
         if is_shown:
             with LiveProgress(console, opened.call_totals) as live:
+                live.waiting(waiting or "reading the run")
                 for remark in [one for one in remarks if one not in doubts]:
                     live.line(f"note: {remark}")
                 outcome = search(opened, live.started, live.told)
@@ -267,11 +269,13 @@ def _watched(
             outcome = search(opened, lambda run: None, lambda told: None)
         view = stored_run(opened, outcome.run)
         found, best, name = view.summary.by_status, best_of(view, opened), opened.name
-    scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
-    means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
-    reason = nothing_judged(outcome, view.summary)
-    if found and Status.OK not in found:
-        reason = reason or f"every program failed, most often with {max(found, key=found.__getitem__)}"
+        reason = nothing_judged(outcome, view.summary)
+        if unread := opened.answers(outcome.run, 0, 1, ParseStatus.UNPARSED, 0) if reason else []:
+            reason += f" ({unread[0]['reason']})"
+        if found and Status.OK not in found:
+            status = max(found, key=found.__getitem__)
+            fault = common_fault(opened, view.problem.version, status)
+            reason = reason or f"every program failed, most often with {fault or status}"
     if faults:
         count = f"{len(faults)} of {outcome.executed} programs"
         doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
@@ -286,5 +290,5 @@ def _watched(
         stopped=outcome.stopped or reason,
         ending=ending(outcome),
         score_name=outcome.score_name or "mean reward",
-        curve=tuple(scores if outcome.score_name else means),
+        curve=curve_of(view),
     )

@@ -14,11 +14,14 @@ from evovpo.errors import EvovpoError, ProposerError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_STOPPED = "stopped; evovpo.resume(...) with the same store, proposer and score continues it"
+_STOPPED = (
+    "stopped; if its run had begun, evovpo.resume(...) with the same store, proposer and score continues it"
+)
 
 
 _OPTIONS = {
-    r"--base-url URL --model NAME": "base_url= and model=",
+    r"--base-url URL --model NAME": "base_url= and model=, or proposer=",
+    r" \(choose with --columns A,B\)": "",
     r"--set ([\w.]+)=([^\s;,)]+)": r"settings={'\1': \2}",
     r"--allow ([^\s;,)]+)": r"settings={'evaluator.allow': ['\1']}",
     r"--from ([^\s;,)]+)": r"settings={'run.origin': ['\1']}",

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from evovpo.runs.stored import Outcome
+from evovpo.analysis.scores import combined_curve
+from evovpo.runs.stored import Outcome, RunView
 from evovpo.types import RunStatus
 
 _WIDTH, _HEIGHT = 360, 90
@@ -23,6 +24,14 @@ def program_html(source: str, numbers: Mapping[str, object]) -> str:
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
     more = f"<tr><td>and {len(numbers) - _MOST_BARS} more</td></tr>" * (len(numbers) > _MOST_BARS)
     return f"<pre style='font-family: monospace'>{escape(source)}</pre><table>{''.join(cells)}{more}</table>"
+
+
+def curve_of(view: RunView) -> tuple[tuple[int, float], ...]:
+    """Return (evaluations, best score so far) for each improvement, and for the end of the run."""
+    means = [(point.evaluations, point.best_mean_reward) for point in view.summary.curve]
+    scores = [(point.evaluations, point.combined or 0.0) for point in combined_curve(view.scores)]
+    scores += [(view.summary.proposed, score) for _, score in scores[-1:]]
+    return tuple(scores or means)
 
 
 def curve_html(curve: Sequence[tuple[int, float]], name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from evovpo.errors import ConfigError, ProposerError
 from evovpo.proposers import check_ticket, text_rollout
+from evovpo.proposers.interruptible import in_thread
 from evovpo.types import Prompt, Rollout, Sampling
 
 Proposing = Callable[[list[dict[str, str]], int], "Sequence[str] | Awaitable[Sequence[str]]"]
@@ -38,7 +39,7 @@ class FunctionProposer:
         check_ticket(prompt, indices)
         messages = [{"role": message.role, "content": message.content} for message in prompt.messages]
         try:
-            texts = await asyncio.to_thread(self.function, messages, len(indices))
+            texts = await in_thread(self.function, messages, len(indices))
             if inspect.isawaitable(texts):
                 waiting = asyncio.run_coroutine_threadsafe(_awaited(texts), _shared_loop())
                 texts = await asyncio.wrap_future(waiting)

@@ -74,7 +74,10 @@ def problem_of_examples(
     examples = _examples_of(given, "examples", columns, doubts)
     heldout = _examples_of(hidden, "heldout", columns, doubts)
     if not examples:
-        raise ProblemError("examples: expected at least one (arguments, result), found none; give some")
+        lacks = f", as no row has a {columns[-1]!r}" if columns else ""
+        raise ProblemError(
+            f"examples: expected at least one (arguments, result), found none{lacks}; give some"
+        )
     try:
         if any(isinstance(inputs, str) for inputs, _ in (*examples, *heldout)):
             raise TypeError("arguments come in a tuple, one text too")
@@ -82,7 +85,7 @@ def problem_of_examples(
         names = [f"x{index + 1}" for index in range(count)] if count > 1 else ["x"]
         names = [*parameter_names(columns[:-1])] or names
         rows = {
-            part: [{"inputs": list(inputs), "output": output} for inputs, output in listed]
+            part: [{"inputs": plain(list(inputs)), "output": plain(output)} for inputs, output in listed]
             for part, listed in (("train", examples), ("heldout", heldout))
         }
         text = json.dumps(rows, allow_nan=False)

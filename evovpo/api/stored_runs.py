@@ -7,7 +7,8 @@ from typing import Any
 from evovpo.api.best import Best, best_of
 from evovpo.api.evolve import DEFAULT_STORE, stored_at
 from evovpo.api.interrupts import short_errors
-from evovpo.api.notebook import ending
+from evovpo.api.notebook import curve_html, curve_of, ending
+from evovpo.reports.text import counted
 from evovpo.runs.stored import find_run, stored_run
 from evovpo.runs.stored import list_runs as runs_of
 from evovpo.store import Store
@@ -50,9 +51,14 @@ class StoredRun:
     store: str
     ending: str
     """The status (`memorised` if solved, but not on held-out rows), with the result on held-out rows."""
+    evaluations: int
+    score_name: str = field(repr=False)
+    curve: tuple[tuple[int, float], ...] = field(repr=False)
+    """(evaluations, best score so far) for each improvement, and for the end of the run."""
 
     def _repr_html_(self) -> str:
-        return f"<b>run {self.id}</b>: {self.ending}, {len(self.programs)} programs{self.best._repr_html_()}"
+        head = f"<b>run {self.id}</b>: {self.ending}, {counted(self.evaluations, 'evaluation')}"
+        return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
 
     def lineage(self, program_id: str) -> list[ProgramRecord]:
         """Return a program and its ancestors, newest first. Programs shown as inspiration are left out."""
@@ -127,5 +133,17 @@ def read_run(run: str | Any = "latest", store: str | Path = DEFAULT_STORE) -> St
                     metrics=dict(evaluation.metrics or ()),
                 )
                 programs.setdefault(program.id, record)
-        listed, best, said = tuple(programs.values()), best_of(view, opened), ending(view.outcome(0.0))
-        return StoredRun(found.id, problem.id, found.status, found, listed, best, opened.name, said)
+        outcome = view.outcome(0.0)
+        return StoredRun(
+            id=found.id,
+            problem=problem.id,
+            status=found.status,
+            run=found,
+            programs=tuple(programs.values()),
+            best=best_of(view, opened),
+            store=opened.name,
+            ending=ending(outcome),
+            evaluations=outcome.evaluations,
+            score_name=outcome.score_name or "mean reward",
+            curve=curve_of(view),
+        )

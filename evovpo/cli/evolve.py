@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -32,7 +31,6 @@ from evovpo.cli.terminal import (
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, ServerError, StoreError
 
 if TYPE_CHECKING:
-    from evovpo.config import Config
     from evovpo.reports.live import LiveProgress
     from evovpo.runs.request import RunRequest
     from evovpo.runs.stored import Outcome, RunView
@@ -110,6 +108,7 @@ def evolve(
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
     from evovpo.problem.importers.tables import is_table
+    from evovpo.reports.live import loading_message
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.start_resume import start
@@ -146,7 +145,7 @@ def evolve(
     check_proposer(request.problem, request.config)
     if not as_json:
         _ask_about_mean(request)
-    waiting = _loading_message(request.config)
+    waiting = loading_message(request.config)
     beside = page_beside(request.config.store.url) if serve else nullcontext()
     with open_store(request.config.store.url, create=True) as store, beside:
         if origin is not None:
@@ -190,6 +189,7 @@ def resume(
     """
     from evovpo.config import Config
     from evovpo.config_tree import read_toml
+    from evovpo.reports.live import loading_message
     from evovpo.reports.run_report import finished_text
     from evovpo.runs.request import is_yaml
     from evovpo.runs.start_resume import resume as take_up
@@ -209,7 +209,7 @@ def resume(
         changes |= settings(overrides, {"search.evaluations": evaluations})
         if end and not changes:
             say(f"Run {run_id} is finished ({end}): nothing to resume, here is its result.", stderr=True)
-        waiting = "reading the run" if end or config.proposer.name == "random" else _loading_message(config)
+        waiting = "reading the run" if end or config.proposer.name == "random" else loading_message(config)
         work = partial(take_up, run_id, store, changes=changes)
         outcome = granting(
             lambda words: _with_live_view(store, waiting, partial(work, allow=words), output_dir), allow
@@ -257,6 +257,7 @@ def _finish(
 ) -> None:
     from evovpo.problem.importers.tables import new_forms, read_table
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
+    from evovpo.reports.text import calls_text
     from evovpo.runs.stored import read_run, stored_run
 
     view = (stored_run if as_json else read_run)(store, outcome.run)
@@ -277,6 +278,8 @@ def _finish(
     else:
         where = store_option(store)
         show_answer(result(view, outcome))
+        if view.summary.calls.calls:
+            say(calls_text(view.summary.calls))
         show_advice(store, view, bool(reason), output_dir)
         if table is not None:
             say_new_forms(forms, column)
@@ -302,17 +305,10 @@ def _finish(
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False, output_dir: Path | None = None) -> None:
     """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
-    from evovpo.reports.advice import advice
-    from evovpo.types import ParseStatus, Status
+    from evovpo.reports.advice import advice, common_fault
 
-    rows = store.answers(view.run.id, 0, 20, ParseStatus.UNPARSED, 100)
-
-    def fault_of(status: Status) -> str:
-        judged = store.known_evaluations(view.problem.version).values()
-        told = [one.feedback.strip() for one in judged if one.status is status]
-        lines = Counter(text.splitlines()[-1] for text in told if text)
-        return max(lines, key=lines.__getitem__, default="")
-
+    rows = store.answers(view.run.id, 0, 200, None, 100)
+    fault_of = partial(common_fault, store, view.problem.version)
     if found := advice(view, store_option(store) + _folder_option(output_dir), rows, is_failed, fault_of):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
@@ -354,8 +350,3 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
 
 def _folder_option(output_dir: Path | None) -> str:
     return f" -o {shlex.quote(str(output_dir))}" if output_dir else ""
-
-
-def _loading_message(config: Config) -> str:
-    waits = {"random": "getting ready", "openai": "asking the server"}
-    return waits.get(config.proposer.name, "loading the model (a few seconds)")

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evovpo.config import Config
-from evovpo.errors import FileHeldError, RunHeldError, StoreError
+from evovpo.errors import FileHeldError, RunHeldError, StoreError, UnreachableError
 from evovpo.experiments.batch_file import Cell
 from evovpo.experiments.pool import FatalError
 from evovpo.files import hold
@@ -19,6 +20,8 @@ from evovpo.runs.start_resume import start_or_resume
 from evovpo.store import Store
 from evovpo.store.database import parse_url
 from evovpo.types import Evaluation, Problem, RunStatus
+
+_PAUSE_SECONDS = 3.0
 
 
 class CellProgress(NamedTuple):
@@ -57,10 +60,18 @@ class Work:
         def told(progress: Progress) -> None:
             tell(CellProgress(progress.search.standing.proposed, waits=progress.waits))
 
-        began = sum(os.times()[:4])
+        began, end = sum(os.times()[:4]), time.monotonic() + self.config.proposer.patience_seconds
+        request = RunRequest(self.problem, self.config, self.judged, self.name)
         try:
-            request = RunRequest(self.problem, self.config, self.judged, self.name)
-            outcome = start_or_resume(request, _open(self.store_url), on_tell=told)
+            while True:
+                try:
+                    outcome = start_or_resume(request, _open(self.store_url), on_tell=told)
+                    break
+                except UnreachableError as error:  # an hour without a server must not fail a night's runs
+                    if time.monotonic() > end:
+                        raise
+                    tell(CellProgress(waits=f"waiting: {error}"))
+                    time.sleep(_PAUSE_SECONDS)
         except RunHeldError:
             raise
         except StoreError as error:

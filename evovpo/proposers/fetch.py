@@ -9,12 +9,13 @@ import urllib.error
 import urllib.request
 from typing import IO, Any
 
-from evovpo.errors import ConfigError, ServerError, nearest_hint
+from evovpo.errors import ConfigError, UnreachableError, nearest_hint
 
 _log = logging.getLogger(__name__)
 
 _MOST_BYTES = 64 << 20
 _SECRET_LENGTH = 8
+_CHECK_SECONDS = 30.0
 _ENDPOINT = re.compile(r"(?<=/v1)/.*|(?:/chat)?/completions$")
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -22,10 +23,10 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: float) -> bool:
     """Check that a server answers and accepts the key; warn if the server does not list the model.
 
-    Return false if the server lists its models without this one. Raises `ServerError` if the server cannot be
-    reached, and `ConfigError` for a wrong key or address.
+    Return false if the server lists its models without this one. Raises `UnreachableError` if the server does
+    not answer, and `ConfigError` for a wrong key or address.
     """
-    base_url = base_url.rstrip("/")
+    base_url, timeout_seconds = base_url.rstrip("/"), min(timeout_seconds, _CHECK_SECONDS)
     try:
         status, text = fetch(base_url + "/models", None, key_variable, timeout_seconds)
         if status in (404, 405):
@@ -37,7 +38,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
                         f"{base_url} has no /models, {other} has{extra}; set proposer.base_url={other}"
                     )
     except OSError as error:
-        raise ServerError(
+        raise UnreachableError(
             f"{base_url} cannot be reached ({error}); is the server running, and is proposer.base_url right?"
         ) from error
     if status in (401, 403):

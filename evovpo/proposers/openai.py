@@ -21,6 +21,7 @@ from evovpo.errors import ConfigError, PolicyError, ServerError
 from evovpo.proposers import REFUSED, check_sampling, check_ticket, text_rollout
 from evovpo.proposers.endpoints import CHAT, COMPLETIONS, Form, ServerReply
 from evovpo.proposers.fetch import check_model
+from evovpo.proposers.interruptible import in_thread
 from evovpo.proposers.limits import Budget, Gate, PendingPrompt, Refusals, RefusedError, Spending
 from evovpo.proposers.policy_folders import is_adapter, read_warm_up, served_name
 from evovpo.proposers.policy_server import load_and_compare
@@ -92,7 +93,7 @@ class OpenAIProposer:
         for client in self._clients.values():
             model, seconds = client.model, self._settings.timeout_seconds
             named = (client.base_url, model.name, model.key_variable, seconds)
-            client.is_unlisted = not await asyncio.to_thread(check_model, *named)
+            client.is_unlisted = not await in_thread(check_model, *named)
 
     async def propose(self, prompt: Prompt, indices: Sequence[int], sampling: Sampling) -> list[Rollout]:
         """Return the sampled replies; see `Proposer.propose`.

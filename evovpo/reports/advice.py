@@ -8,11 +8,11 @@ from typing import Any
 from evovpo.config import Config
 from evovpo.reports.text import counted, printable
 from evovpo.runs.stored import RunView
-from evovpo.store import rises
+from evovpo.store import Store, rises
 from evovpo.types import ParseStatus, Status
 
 _MOST = 3
-_MANY = 1 / 3
+_MANY, _SOME = 1 / 3, 1 / 10
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
@@ -21,15 +21,15 @@ _OTHERWISE = "a starting program or the statement can show what is wanted"
 def advice(
     view: RunView,
     store_option: str = "",
-    unread: Sequence[Mapping[str, Any]] = (),
+    answers: Sequence[Mapping[str, Any]] = (),
     is_failed: bool = False,
     fault_of: Callable[[Status], str] = lambda status: "",
 ) -> list[str]:
     """Return up to three sentences of advice, most useful first; none for a run that is solved.
 
-    `unread` are answers in which no program was found, from `Store.answers`. One of them is quoted. If
-    `is_failed` is true (no program was judged, or all failed), another seed is not advised. `fault_of`
-    returns the most frequent feedback on programs with a status; it is called only if many have the status.
+    `answers` are the first answers, from `Store.answers`; one without a program may be quoted. If `is_failed`
+    is true (no program was judged, or all failed), another seed is not advised. `fault_of` returns the most
+    frequent feedback on programs with a status; it is called only if many have the status.
     """
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
     budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)
@@ -45,7 +45,7 @@ def advice(
         more = f"--set budget.money={2 * spent:g}"
     is_imported = config.proposer.name == "imported"
     further = f"evolve PROJECT --from {view.run.id}" if is_imported else f"resume {view.run.id} {more}"
-    reasons = _reasons(view, f"evovpo {further}{store_option}", unread, is_failed, fault_of)
+    reasons = _reasons(view, f"evovpo {further}{store_option}", answers, is_failed, fault_of)
     return list(islice(reasons, _MOST))
 
 
@@ -69,13 +69,15 @@ def _reasons(
             f"{printable(reason)}; {helps}"
         )
     read = summary.by_parse_status
-    if (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
+    cut = sum(one["finish_reason"] == "length" for one in answers)
+    if config.proposer.name == "openai" and cut > _SOME * len(answers):
+        helps = "more sampling.max_tokens, less thinking, or another model"
+        yield f"{cut} of the first {len(answers)} replies were cut off at the limit of tokens: {helps}"
+    elif (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
         helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
-        quoted = next((one for one in answers if one["text"]), None) or next(iter(answers), None)
+        without = [one for one in answers if one["parse_status"] == ParseStatus.UNPARSED]
+        quoted = next((one for one in without if one["text"]), None) or next(iter(without), None)
         such = "" if quoted is None else _example(quoted)
-        cut = sum(one["finish_reason"] == "length" for one in answers)
-        if cut > len(answers) / 2:
-            such, helps = ", most of them cut off at the limit of tokens", f"less thinking, {helps}"
         yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
@@ -101,6 +103,13 @@ def _reasons(
         yield "a larger model behind a server: --base-url URL --model NAME"
     if not is_failed:
         yield "another --seed" + f", or {further}" * (not late)
+
+
+def common_fault(store: Store, version: str, status: Status) -> str:
+    """Return the most frequent last line of the feedback on a problem's programs with a status, or ""."""
+    judged = [one for one in store.known_evaluations(version).values() if one.status is status]
+    lines = Counter(one.feedback.splitlines()[-1] for one in judged if one.feedback.strip())
+    return max(lines, key=lines.__getitem__, default="")
 
 
 def _example(answer: Mapping[str, Any]) -> str:

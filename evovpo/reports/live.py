@@ -157,6 +157,11 @@ class LiveProgress(WorkBar):
         return ", ".join(filter(None, (super().status(), self._said)))
 
 
+def loading_message(config: Config) -> str:
+    waits = {"random": "getting ready", "openai": "asking the server", "own": "asking the proposer"}
+    return waits.get(config.proposer.name, "loading the model (a few seconds)")
+
+
 def status_line(standing: Standing, rate: float) -> str:
     """Return one line about a search: its best program and its speed in programs per second."""
     is_by_example, total = standing.problem.is_by_example, len(standing.problem.objectives)

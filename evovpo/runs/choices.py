@@ -1,6 +1,5 @@
 """Chooses the proposer, servers and prompt format of a run."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from evovpo.problem.openevolve.prompting import OpenEvolvePrompts
 from evovpo.prompts.instruct import DiffFormat, RewriteFormat
 from evovpo.prompts.request import PromptFormat, PromptRequest, ShownProgram, choose_rows
 from evovpo.prompts.templates import load_templates
-from evovpo.proposers import CheckedProposer, Proposer
+from evovpo.proposers import CheckedProposer, Proposer, interruptible
 from evovpo.proposers.limits import Spending
 from evovpo.proposers.policy_folders import SERVED, base_version
 from evovpo.store import Store
@@ -200,5 +199,5 @@ def checked_proposer(
     """Return `proposer`, by default the configured proposer, after checking the server that it uses."""
     proposer = proposer or open_proposer(problem, config, store)
     if isinstance(proposer, CheckedProposer):
-        asyncio.run(proposer.check())
+        interruptible.run(proposer.check())
     return proposer

@@ -20,7 +20,7 @@ from evovpo.judging.executors import open_executor
 from evovpo.problem.folder import load_problem
 from evovpo.problem.openevolve.folder import own_settings
 from evovpo.problem.openevolve.loading import changed_files
-from evovpo.proposers import Proposer
+from evovpo.proposers import Proposer, interruptible
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
@@ -203,7 +203,7 @@ def _drive(
                 on_tell=on_tell,
                 workers=config.sandbox.workers or os.cpu_count() or 1,
             )
-            status = asyncio.run(_search(driver, proposer))
+            status = interruptible.run(_search(driver, proposer))
             seconds = time.monotonic() - started
             outcome = _outcome(store, search.run_id, judge, seconds, driver.stop_reason, status)
             if status.is_finished:

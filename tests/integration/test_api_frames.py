@@ -103,8 +103,13 @@ def test_the_best_program_is_applied_to_rows(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="solve failed on 1 of 3 rows, the first: AttributeError"):
         assert run.best.apply([("x",), (np.int64(3),), ("y",)]) == ["X", None, "Y"]
     assert run.best.apply(pandas.DataFrame({"other": [1], "X": ["z"]})) == ["Z"]
-    for wrong in (["x"], [("x", "y")], pandas.DataFrame({"y": ["z"]})):
-        with pytest.raises(evovpo.EvovpoError, match="solve: expected values for x, found"):
+    assert run.best.apply(["x", {"x": "y"}]) == run.best.apply(np.array(["x", "y"])) == ["X", "Y"]
+    for wrong, said in (
+        ([("x", "y")], "solve: expected values for x, found"),
+        (pandas.DataFrame({"y": ["z"]}), "rows: expected columns for x, found y; add them"),
+        ("x", "rows: expected a list or DataFrame"),
+    ):
+        with pytest.raises(evovpo.EvovpoError, match=said):
             run.best.apply(wrong)
     stored = evovpo.read_run(run)
     assert stored.best == run.best
@@ -180,7 +185,7 @@ def test_a_scorer_that_raises_late_is_said_once_and_counted(
         ({"examples": [(("a",), "b"), (("a",), "c")]}, r"^examples\[1\]: expected the output .b. of"),
         (
             {"examples": pandas.DataFrame({"id": [7], "out": ["x"]})},
-            r"has id_ = 7, which is no text \(leave it out, .*: base_url= and model=$",
+            r"has id_ = 7, which is no text \(leave it out, .*: base_url= and model=, or proposer=$",
         ),
         ({"seed_program": "x = 1\n"}, "^seed_program: solve: expected a function of this name"),
     ],

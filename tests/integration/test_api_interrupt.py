@@ -8,6 +8,7 @@ CELL = '''
 import _thread
 import asyncio
 import threading
+import time
 
 import evovpo
 
@@ -17,11 +18,12 @@ calls = 0
 
 
 def propose(messages, n):
-    """Interrupt the main thread at the third call, as the button of a notebook does."""
+    """Interrupt the main thread at the third call, as the button of a notebook does, and never answer it."""
     global calls
     calls += 1
     if calls == 3:
         _thread.interrupt_main()
+        time.sleep(10_000)
     return [f"```python\\ndef solve(x):\\n    return x + '{calls}'\\n```"] * n
 
 
@@ -37,7 +39,7 @@ except KeyboardInterrupt as stopped:
 finally:
     loop.close()
 [row] = evovpo.list_runs(STORE)
-print(row.status, [thread.name for thread in threading.enumerate()])
+print(row.status, [thread.name for thread in threading.enumerate() if not thread.daemon])
 right = "```python\\ndef solve(x):\\n    return x.upper()\\n```"
 print(evovpo.resume(proposer=lambda messages, n: [right] * n, store=STORE).ending)
 '''
@@ -48,7 +50,8 @@ def test_an_interrupt_stops_a_search_that_can_be_resumed(tmp_path: Path) -> None
         [sys.executable, "-c", CELL], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
     )
     assert done.stdout.splitlines() == [
-        "stopped; evovpo.resume(...) with the same store, proposer and score continues it",
+        "stopped; if its run had begun, evovpo.resume(...) with the same store, proposer and score continues "
+        "it",
         "interrupted ['MainThread']",
         "solved",
     ], done.stderr

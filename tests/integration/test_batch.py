@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -21,7 +22,8 @@ from sqlite_files import sql
 from toy_runs import told
 
 from evovpo.config import ProposerConfig, SandboxConfig
-from evovpo.errors import ConfigError, StoreError
+from evovpo.errors import ConfigError, StoreError, UnreachableError
+from evovpo.experiments import cell_runs
 from evovpo.experiments.batch_file import Arm, cells, read_batch
 from evovpo.experiments.batch_plan import plan
 from evovpo.experiments.cell_runs import CellProgress, Work, sized
@@ -38,7 +40,7 @@ from evovpo.problem.suites import load_suite
 from evovpo.reports.batch_progress import BatchProgress
 from evovpo.reports.text import duration
 from evovpo.runs.request import RunRequest
-from evovpo.runs.start_resume import only_searcher, start
+from evovpo.runs.start_resume import only_searcher, start, start_or_resume
 from evovpo.sandbox.forkserver.processes import descendants
 from evovpo.store import Store
 from evovpo.types import Prompt, RunStatus, Tell
@@ -206,6 +208,26 @@ proposer = {name = "openai", model = "m", base_url = "http://127.0.0.1:9/v1", at
     assert "http://127.0.0.1:9/v1" in answer.err
     assert "heuristics/job-shop with proposer gone" in answer.err
     assert not Path("new.db").exists()
+
+
+def test_a_cell_waits_for_a_server_that_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url, errors = f"sqlite:///{tmp_path / 'runs.db'}", [UnreachableError("m is away")] * 3
+    Store.open(url).close()
+    work = plan(str(small(tmp_path)), url)[1][0]
+
+    def begin(*given: Any, **named: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return start_or_resume(*given, **named)
+
+    monkeypatch.setattr(cell_runs, "start_or_resume", begin)
+    monkeypatch.setattr(cell_runs, "_PAUSE_SECONDS", 0.0)
+    impatient = work.config.changed(proposer={"patience_seconds": 0.0})
+    with pytest.raises(UnreachableError):
+        dataclasses.replace(work, config=impatient).run(print)
+    seen: list[CellProgress] = []
+    assert work.run(seen.append).proposed == 24
+    assert [one.waits for one in seen[:3]] == ["waiting: m is away"] * 2 + [""]
 
 
 def test_a_stored_cell_with_other_settings_is_refused_and_named(tmp_path: Path) -> None:

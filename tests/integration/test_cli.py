@@ -144,7 +144,7 @@ def test_a_scorer_problem_is_refused_before_a_run_is_stored(evovpo: Shell, tmp_p
     answer = evovpo("evolve", "mine", "--proposer", "random")
     assert answer.code == 2
     assert "it has a scorer instead of examples" in answer.err
-    assert "give --base-url URL --model NAME" in answer.err
+    assert "give an instruction model behind a server: --base-url URL --model NAME" in answer.err
     assert not (tmp_path / "evovpo.db").exists()
 
 

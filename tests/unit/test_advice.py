@@ -31,7 +31,10 @@ def view(proposer: dict[str, str] = SERVED, budget: Any = None, **facts: Any) ->
 
 THIRDS = [tuple(float(row % 3 == rest) for row in range(ROWS)) for rest in range(3)]
 """Every row is right in one of three programs, all rows in no two of them."""
-UNREAD = {"text": "I cannot\nhelp.", "reason": "the reply has no code block", "finish_reason": "stop"}
+UNREAD = {
+    "text": "I cannot\nhelp.", "reason": "the reply has no code block", "finish_reason": "stop",
+    "parse_status": "unparsed",
+}  # fmt: skip
 FIRST_ROWS_RIGHT = (1.0,) * 6 + (0.0,) * (ROWS - 6)
 LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 
@@ -88,7 +91,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
 def test_each_fact_has_its_advice(
     facts: dict[str, Any], vectors: list[tuple[float, ...]], first: str
 ) -> None:
-    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]), unread=[UNREAD])
+    found = advice(view(**facts, risen=[[1, vector] for vector in vectors]), answers=[UNREAD])
     assert found[0].startswith(first)
     assert len(found) <= 3
 
@@ -111,10 +114,10 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
 
 def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
     cut = {"text": "", "reason": "the reply is empty", "finish_reason": "length"}
-    found = advice(view(by_parse_status={ParseStatus.UNPARSED: 100}), unread=[cut] * 20, is_failed=True)
+    found = advice(view(), answers=[cut] * 3 + [UNREAD] * 17, is_failed=True)
     assert found == [
-        "100 of 100 answers held no program, most of them cut off at the limit of tokens: "
-        "less thinking, another model, or more sampling.max_tokens"
+        "3 of the first 20 replies were cut off at the limit of tokens: more sampling.max_tokens, less "
+        "thinking, or another model"
     ]
 
 

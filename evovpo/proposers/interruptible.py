@@ -1,0 +1,39 @@
+"""Waiting that an interrupt ends at once, also from another thread and during a blocking call."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+def run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Like `asyncio.run`. The loop wakes twice a second, so that it notices exceptions set in its thread."""
+
+    async def watched() -> _T:
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_later(0.5, wake)
+
+        wake()
+        return await work
+
+    return asyncio.run(watched())
+
+
+async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Like `asyncio.to_thread`, but after an interrupt nothing waits for the end of the call."""
+    future = Future[_T]()
+    future.set_running_or_notify_cancel()  # so that it cannot be cancelled, and `call` can set its result
+
+    def call() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return await asyncio.wrap_future(future)
