@@ -21,6 +21,7 @@ Array = npt.NDArray[np.float64]
 DRAWS = 10_000
 """Number of resamples. Another random seed changes the ends of a 95 % interval by about 2 % of its width."""
 _RANDOM_ORDERS = 2000
+_POINTS = 20_000
 _EXACT_TASKS = 14
 
 
@@ -93,6 +94,17 @@ def pair_at_k(rewards_C_m_D: npt.ArrayLike, ks: Sequence[int]) -> Array:
 def expected_best(rewards_m_D: Array, weights_K_D: Array) -> float:
     """Return VPO's reward of a set of m answers: E_w max w·r, as the mean over K weight vectors."""
     return float((rewards_m_D @ weights_K_D.T).max(axis=0).mean())
+
+
+def hypervolume(vectors_N_D: Array) -> float:
+    """Return the share of the unit cube that lies below at least one vector.
+
+    It is estimated with 20,000 fixed random points; the standard error is at most 0.0036.
+    """
+    points_P_D = np.random.default_rng(0).random((_POINTS, vectors_N_D.shape[1]))
+    for vector in np.unique(vectors_N_D, axis=0)[::-1]:
+        points_P_D = points_P_D[~(points_P_D <= vector).all(axis=1)]
+    return 1.0 - len(points_P_D) / _POINTS
 
 
 def diversity(vectors_N_D: npt.ArrayLike) -> float:

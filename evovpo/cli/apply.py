@@ -97,16 +97,7 @@ def apply(
     """
     from rich.progress import Progress
 
-    from evovpo.problem.importers.tables import (
-        arguments_of,
-        cell_value,
-        form_of,
-        is_sum,
-        new_forms,
-        read_table,
-        texts_of,
-        write_rows,
-    )
+    from evovpo.problem.importers import tables
     from evovpo.runs.apply import run_rows
     from evovpo.runs.stored import example_rows, find_run, stored_run, to_run
 
@@ -119,12 +110,12 @@ def apply(
     is_right = outcome.is_right
     if not is_right and not anyway:
         raise ProblemError(_refusal(outcome, view.run.evaluations))
-    rows = read_table(table)
+    rows = tables.read_table(table)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
     try:
-        arguments = arguments_of(rows, texts_of(view.problem))
-        forms = new_forms(view.problem, rows, column)
+        arguments = tables.arguments_of(rows, tables.texts_of(view.problem))
+        forms = tables.new_forms(view.problem, rows, column)
         right = {tuple(one.inputs): one.passed for one in example_rows(view.problem, view.evaluation)}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
@@ -139,26 +130,26 @@ def apply(
         done = list(zip(rows, arguments, found, strict=True))
         for row, values, (value, _) in done:
             if (before := row.get(column)) not in (None, ""):
-                right[tuple(values)] = value in (before, cell_value(before))
+                right[tuple(values)] = value in (before, tables.cell_value(before))
         lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
         for inputs, agrees in right.items():
-            lead[form_of(inputs)] += 1 if agrees else -1
+            lead[tables.form_of(inputs)] += 1 if agrees else -1
         for number, (row, values, (value, reason)) in enumerate(done, start=1):
-            if is_sum(row):
+            if tables.is_sum(row):
                 row |= {name: row.get(name, "") for name in changed}
                 continue
             before = row.get(column)
             row[column] = value if before in (None, "") else before
-            is_other = before not in (None, "", value) and cell_value(before) != value
+            is_other = before not in (None, "", value) and tables.cell_value(before) != value
             if reason is not None:
                 failed.append({"row": number, "error": reason})
             elif is_other:
                 different.append({"row": number, "given": before, "found": value})
             if not is_right:
-                is_trusted = lead[form_of(values)] > 0 and reason is None and not is_other
+                is_trusted = lead[tables.form_of(values)] > 0 and reason is None and not is_other
                 row[mark] = "yes" if is_trusted else "no"
                 doubtful += not is_trusted
-        write_rows(file, out, table, rows, changed)
+        tables.write_rows(file, out, table, rows, changed)
     if as_json:
         counts = {"rows": len(rows), "failed": len(failed), "different": len(different), "doubtful": doubtful}
         lists = {"failures": failed, "differences": different, "new_forms": forms}

@@ -113,7 +113,6 @@ def replay(
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
     from evovpo.reports.run_report import outcome_json
-    from evovpo.reports.runs_table import population_json, population_table
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run
     from evovpo.runs.stored import find_run, read_run
@@ -133,18 +132,15 @@ def replay(
             found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
             if verify:
                 found["identical"] = difference is None
-            if search is not None:
-                found["islands"] = population_json(search)
             print_json(found)
     if difference is not None:
         raise difference
     if not as_json and search is not None:
         if verify:
-            say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.\n")
+            say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.")
         else:
             standing = search.standing
-            say(f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells.\n")
-        show_answer(population_table(search))
+            say(f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells.")
 
 
 @app.command("doctor", rich_help_panel="Runs")
@@ -163,33 +159,28 @@ def doctor(
                evovpo doctor strings/name-short-form
     """
     from evovpo.config import Config
-    from evovpo.reports.doctor import (
-        SAMPLING,
-        examine_problem,
-        examine_run,
-        named_problem,
-        report_json,
-        report_view,
-    )
+    from evovpo.reports import doctor as doctors
     from evovpo.reports.live import LiveProgress
 
-    config = Config.load(config_file, SAMPLING | settings(overrides, {"store.url": store_url}))
-    problem = named_problem(target)
+    config = Config.load(config_file, doctors.SAMPLING | settings(overrides, {"store.url": store_url}))
+    problem = doctors.named_problem(target)
     with open_store(config.store.url, create=problem is not None) as store:
         live = LiveProgress(console(stderr=True), store.call_totals)
         try:
             if problem is None:
-                report = examine_run(store, target)
+                report = doctors.examine_run(store, target)
             else:
                 with live:
                     live.waiting("reading runs or sampling answers")
-                    report = examine_problem(store, problem, config, on_start=live.started, on_tell=live.told)
+                    report = doctors.examine_problem(
+                        store, problem, config, on_start=live.started, on_tell=live.told
+                    )
         except KeyboardInterrupt:
             stopped(live, store)
     if as_json:
-        print_json(report_json(report))
+        print_json(doctors.report_json(report))
     else:
-        show_answer(report_view(report))
+        show_answer(doctors.report_view(report))
 
 
 @app.command("import-openevolve", rich_help_panel="Runs")

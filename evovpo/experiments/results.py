@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from evovpo.analysis.coverage import coverage
 from evovpo.analysis.doctor.sample_figures import weightings
 from evovpo.analysis.grouping import grouped
 from evovpo.analysis.scores import best_combined
-from evovpo.analysis.statistics import Array, Interval
+from evovpo.analysis.statistics import Array, Interval, expected_best, hypervolume
 from evovpo.config import Config
 from evovpo.experiments.batch_file import Arm, Batch, Cell, cells
 from evovpo.experiments.intervals import CURVE_DRAWS, Difference, UnlockedProblems, difference, mean, unlocked
@@ -292,8 +291,8 @@ def _read_cell(store: Store, cell: Cell, status: RunStatus | None) -> CellResult
     row |= {"best_score": scored and scored.combined, "score_name": scored and scored.name}
     if summary.risen:
         rewards_N_D = grouped(problem, [vector for _, vector in summary.risen])
-        together = coverage(rewards_N_D, weightings(rewards_N_D.shape[1]))
-        row |= {"expected_best": together.expected_best, "hypervolume": together.hypervolume}
+        row["expected_best"] = expected_best(rewards_N_D, weightings(rewards_N_D.shape[1]))
+        row["hypervolume"] = hypervolume(rewards_N_D)
     return CellResult(cell, row)
 
 

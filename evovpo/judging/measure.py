@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evovpo.analysis.coverage import coverage
-from evovpo.analysis.statistics import Array, best_at_k, distinct_share, diversity, pair_at_k, pass_at_k
+from evovpo.analysis import statistics
+from evovpo.analysis.statistics import Array
 from evovpo.errors import SandboxError
 from evovpo.judging.evaluator import Judge
 from evovpo.search.population import non_dominated
@@ -84,14 +84,14 @@ class Measure:
         return np.asarray((self.rewards_C_m_D >= 1.0).all(axis=2))
 
     def best_at_k(self, ks: Sequence[int]) -> Array:
-        return best_at_k(self.values_C_m, self._within(ks))
+        return statistics.best_at_k(self.values_C_m, self._within(ks))
 
     def pass_at_k(self, ks: Sequence[int]) -> Array:
-        return pass_at_k(self.right_C_m, self._within(ks))
+        return statistics.pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
         """Like `pass_at_k`, for answers also right on all held-out rows. None if there are no such rows."""
-        return None if self.unseen_C_m is None else pass_at_k(self.unseen_C_m, self._within(ks))
+        return None if self.unseen_C_m is None else statistics.pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:
         unseen = self.unseen_pass_at_k(ks)
@@ -111,7 +111,7 @@ class Measure:
 
         In a complementary pair, each component is 1 in at least one of the two answers.
         """
-        return pair_at_k(self.rewards_C_m_D, self._within(ks))
+        return statistics.pair_at_k(self.rewards_C_m_D, self._within(ks))
 
     def by_k(self, ks: Sequence[int]) -> dict[str, Array]:
         """Return four statistics as {name: one value for each k}. Stored data use these names."""
@@ -128,7 +128,7 @@ class Measure:
 
     @property
     def diversity(self) -> float:
-        return diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
+        return statistics.diversity(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
 
     @property
     def pareto_share(self) -> float:
@@ -139,16 +139,15 @@ class Measure:
     @property
     def hypervolume(self) -> float:
         """Hypervolume: share of [0, 1]^D dominated by at least one answer, estimated by sampling."""
-        vectors = self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2])
-        return coverage(vectors, np.ones((1, vectors.shape[1]))).hypervolume
+        return statistics.hypervolume(self.rewards_C_m_D.reshape(-1, self.rewards_C_m_D.shape[2]))
 
     @property
     def distinct_share(self) -> float:
-        return distinct_share([key for chain in self.keys_C_m for key in chain])
+        return statistics.distinct_share([key for chain in self.keys_C_m for key in chain])
 
     def _over(self, ks: Sequence[int], scores_C_m_K: Array) -> Array:
         found: Array = np.mean(
-            [best_at_k(scores, self._within(ks)) for scores in scores_C_m_K.transpose(2, 0, 1)], 0
+            [statistics.best_at_k(scores, self._within(ks)) for scores in scores_C_m_K.transpose(2, 0, 1)], 0
         )
         return found
 

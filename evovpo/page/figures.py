@@ -88,7 +88,6 @@ class RunFigures:
         self.reached: list[list[Milestone]] = [[] for _ in problem.objectives]
         """Milestones of each component, in order of rising value."""
         self.islands: defaultdict[int, IslandFigures] = defaultdict(IslandFigures)
-        self.by_kind: Counter[PromptKind] = Counter()
         self.by_policy: Counter[int] = Counter()
         self.rises: list[int] = []
         """Indices in `points` at which the best reward or the best score changes."""
@@ -144,7 +143,6 @@ class RunFigures:
         before, evaluations = self.now, self.summary.proposed
         self.summary.add(tell)
         for line in tell.candidates:
-            self.by_kind[line.kind] += 1
             if not line.kind.is_free:
                 evaluations += 1
                 self.islands[line.island].proposed += 1

@@ -1,6 +1,5 @@
 """The web server of the page: routes, static files and access control."""
 
-import asyncio
 import json
 import os
 import pwd
@@ -11,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +17,6 @@ from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoin
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import Route
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evovpo.errors import ConfigError, StoreError
 from evovpo.page import read_api
@@ -42,10 +39,6 @@ _HEADERS = {
 _COOKIE = "evovpo_token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
-MOST_CONNECTIONS = 60
-PATIENCE_SECONDS = 10.0
-"""Seconds that a client may take to send a request, and again to read the answer."""
-
 Allowed = range | Sequence[str] | None
 """Valid numbers or words of a query parameter; None if any text is valid."""
 _Queries = dict[str, tuple[Callable[..., Record | Response], dict[str, Allowed]]]
@@ -58,58 +51,6 @@ def needs_token(host: str) -> bool:
         for one in pwd.getpwall()
         if not one.pw_shell.endswith(("nologin", "false"))
     )
-
-
-class _TimedConnection(H11Protocol):
-    """A connection with a timeout. If too many are open, the one that has waited longest is closed."""
-
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        open_ones = [
-            one for one in self.connections if isinstance(one, _TimedConnection) and not one.is_closing
-        ]
-        if len(open_ones) >= MOST_CONNECTIONS:
-            waiting = {one._deadline.when(): one.transport for one in open_ones if one._deadline}
-            (waiting[min(waiting)] if waiting else transport).abort()
-        super().connection_made(transport)
-        self._start_or_stop_timeout()
-
-    @property
-    def is_closing(self) -> bool:
-        return self.transport.is_closing()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._start_or_stop_timeout()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._start_or_stop_timeout()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._start_or_stop_timeout()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._start_or_stop_timeout()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._go_on()
-
-    def _start_or_stop_timeout(self) -> None:
-        is_asked = self.cycle is not None and not self.cycle.response_complete
-        if is_asked and self.conn.their_state is not h11.SEND_BODY and not self.flow.write_paused:
-            self._go_on()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(PATIENCE_SECONDS, self.transport.abort)
-
-    def _go_on(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-        self._deadline = None
 
 
 def application(source: Source, token: str | None = None, report: LiveReport | None = None) -> Starlette:
@@ -166,10 +107,7 @@ def serve(app: Starlette, host: str, port: int, token: str | None, on_ready: Cal
     address = f"http://{shown}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else "")
     on_ready(address)  # the socket listens already, so no request is lost
     with listener:
-        config = uvicorn.Config(
-            app, log_level="error", ws="none", http=_TimedConnection, backlog=MOST_CONNECTIONS
-        )
-        uvicorn.Server(config).run(sockets=[listener])
+        uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run(sockets=[listener])
 
 
 def _file(path: Path, request: Request) -> Response:

@@ -77,7 +77,6 @@ def run_record(source: Source, run_id: str) -> Record:
         "islands": [{"island": index, **vars(island)} for index, island in sorted(figures.islands.items())],
         "by_status": _counts(summary.by_status),
         "by_parse_status": _counts(summary.by_parse_status),
-        "by_kind": _counts(figures.by_kind),
         "by_way": [
             {"name": way, "count": asked, "rises": rose}
             for way, (asked, rose) in sorted(summary.by_way.items(), key=lambda item: -item[1][0])
@@ -253,9 +252,9 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
 
 
 def _server_models(config: Config | None) -> list[str]:
-    if config is None or config.proposer.name != "openai":
+    if config is None or config.proposer.name not in ("openai", "imported"):
         return []
-    return [model.name for model in config.models] or [config.proposer.model or ""]
+    return [model.name for model in config.models] or [config.proposer.model or config.proposer.name]
 
 
 def _group_key(run: Run) -> str:

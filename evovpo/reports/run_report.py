@@ -8,9 +8,6 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from evovpo.analysis.coverage import Coverage, coverage_curve
-from evovpo.analysis.doctor.sample_figures import weightings
-from evovpo.analysis.grouping import grouped
 from evovpo.analysis.scores import Scored, combined_curve, only_failures, score_json
 from evovpo.config import Config
 from evovpo.reports.run_curve import curve_lines
@@ -232,15 +229,5 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
             for ancestor in ancestors
         ],
         "curve": [{key: getattr(point, key) for key in point_keys} for point in view.summary.curve],
-        "coverage": [point._asdict() for point in _coverage(view)],
         **metrics,
     }
-
-
-def _coverage(view: RunView) -> list[Coverage]:
-    risen = view.summary.risen
-    if not risen or len(view.problem.objectives) == 1:
-        return []
-    rewards_N_D = grouped(view.problem, [vector for _, vector in risen])
-    evaluations = [at for at, _ in risen]
-    return coverage_curve(list(zip(evaluations, rewards_N_D, strict=True)), weightings(rewards_N_D.shape[1]))

@@ -31,7 +31,6 @@ from evovpo.reports.text import (
     value_text,
 )
 from evovpo.runs.stored import Ancestor, RowResult, example_rows
-from evovpo.search.search import SearchState
 from evovpo.store import RunRow, Store
 from evovpo.types import Evaluation, Json, ParentRole, Problem, Status
 
@@ -181,27 +180,6 @@ def row_json(row: RunRow) -> dict[str, Json]:
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}
-
-
-def population_table(search: SearchState) -> Table:
-    table = plain_table(*map(right, ("island", "programs", "front", "best mean reward")))
-    for island in search.population.islands:
-        best = max((member.mean_reward for member in island.members), default=0.0)
-        counts = (island.index, len(island.members), len(island.front))
-        table.add_row(*map(str, counts), reward_text(best))
-    return table
-
-
-def population_json(search: SearchState) -> list[Json]:
-    """Return the islands (subpopulations) of a search as JSON: index, program ids and best mean reward."""
-    return [
-        {
-            "island": island.index,
-            "programs": [member.program_id for member in island.members],
-            "best_mean_reward": max((member.mean_reward for member in island.members), default=0.0),
-        }
-        for island in search.population.islands
-    ]
 
 
 def problems_table(problems: Sequence[Problem]) -> Table:

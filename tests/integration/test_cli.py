@@ -82,7 +82,9 @@ def test_options_win_over_set_and_set_over_the_file(evovpo: Shell, tmp_path: Pat
     answer = evovpo("evolve", "strings/user-name", *overrides)
     assert answer.code == 0
     assert "8 evaluations, seed 3" in answer.err
-    assert len(evovpo("replay", "latest", "--json").json["islands"]) == 2
+    with Store.open(create=False) as store:
+        config = store.run(evovpo("replay", "latest", "--json").json["run"]).config_json
+    assert '"islands": 2' in config
 
 
 def problem_folder(folder: Path, **files: str) -> Path:
@@ -215,8 +217,7 @@ def test_show_writes_a_picture_and_says_where(evovpo: Shell, stored: Path, tmp_p
 
 
 def test_show_json_holds_what_the_screen_shows(evovpo: Shell, stored: Path, tmp_path: Path) -> None:
-    coverage = evovpo("show", "latest", "--store", stored, "--no-png", "--json").json["coverage"][-1]
-    assert (coverage["expected_best"], coverage["hypervolume"]) == (1.0, 1.0)
+    assert evovpo("show", "latest", "--store", stored, "--no-png", "--json").json["png"] is None
     assert list(tmp_path.rglob("*.png")) == []
     found = evovpo("show", "latest", "--store", stored, "--png", "here.png", "--json").json
     assert (found["png"], found["solved"], found["status"]) == ("here.png", True, "solved")
@@ -259,11 +260,11 @@ def test_a_store_that_fails_in_the_middle_has_an_exit_code_of_its_own(
     assert answer.err.endswith("error: the disk is full\n")
 
 
-def test_replay_shows_the_population_and_verify_notices_a_changed_row(
+def test_replay_rebuilds_the_population_and_verify_notices_a_changed_row(
     evovpo: Shell, copied: str, tmp_path: Path
 ) -> None:
     shown = evovpo("replay", "latest", "--store", copied)
-    assert (shown.code, "rebuilt" in shown.out, "best mean reward" in shown.out) == (0, True, True)
+    assert (shown.code, "rebuilt: " in shown.out) == (0, True)
     found = evovpo("replay", "latest", "--verify", "--store", copied, "--json").json
     assert (found["identical"], found["solved"], set(FIELDS) < set(found)) == (True, True, True)
     sql(tmp_path / "copy.db", "UPDATE rollouts SET text = 'x0' || text")

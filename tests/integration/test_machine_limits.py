@@ -1,28 +1,24 @@
-"""Little of the machine, clients that keep a page waiting, and processes whose parent is gone."""
+"""Little of the machine, and processes whose parent is gone."""
 
 from __future__ import annotations
 
 import os
-import queue
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from openevolve_problems import PROGRAM, write_project
-from running import LONG, Served, is_gone, running, serving, wait_until
+from running import LONG, is_gone, running, serving, wait_until
 from store_conformance import write_run
 
 from evovpo.cli.main import PARENT_VARIABLE
 from evovpo.errors import StoreError
-from evovpo.page.page_store import Source
 from evovpo.sandbox.forkserver import kernel, processes
 from evovpo.store import Store
 from evovpo.types import RunStatus
@@ -41,74 +37,6 @@ def store_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.open(str(path)) as store:
         write_run(store)
     return path
-
-
-def test_a_page_with_few_files_answers_beside_400_half_open_connections(store_file: Path) -> None:
-    pytest.importorskip("uvicorn")
-
-    def few_files() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-
-    with serving(store_file, preexec_fn=few_files) as (process, page), ExitStack() as opened:
-        for _ in range(400):
-            client = opened.enter_context(socket.create_connection(("127.0.0.1", page.port), LONG))
-            with suppress(OSError):
-                client.sendall(b"GET / HTTP/1.1\r\nHost: ")
-            assert process.poll() is None
-        assert page.ask("healthz")[0] == page.ask("api/runs/run-a")[0] == 200
-
-
-@pytest.fixture
-def impatient(store_file: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
-    """A page that waits for half a second; its server ends with this process, as threads get no signals."""
-    server = pytest.importorskip("evovpo.page.page_server")
-    monkeypatch.setattr(server, "PATIENCE_SECONDS", 0.5)
-    ready: queue.Queue[str] = queue.Queue()
-    app = server.application(Source(str(store_file)))
-    threading.Thread(target=server.serve, args=(app, "127.0.0.1", 0, None, ready.put), daemon=True).start()
-    return Served(ready.get(timeout=LONG))
-
-
-REQUEST = b"GET /views.js HTTP/1.1\r\nHost: localhost\r\n"
-
-
-@pytest.mark.parametrize(
-    "before",
-    [b"", REQUEST + b"\r\n", REQUEST + b"Content-Length: 1000000\r\n\r\n"],
-    ids=["first request", "second request", "body"],
-)
-def test_a_client_that_sends_its_headers_slowly_is_cut_off(before: bytes, impatient: Served) -> None:
-    with socket.create_connection(("127.0.0.1", impatient.port), LONG) as client:
-        client.sendall(before)
-        client.setblocking(False)
-        end = time.monotonic() + LONG
-        with suppress(ConnectionError):
-            while time.monotonic() < end:
-                time.sleep(0.02)
-                client.send(b"a")
-                with suppress(BlockingIOError):
-                    if not client.recv(1 << 20):
-                        break
-        assert time.monotonic() < end
-    assert impatient.ask("healthz")[0] == 200
-
-
-def test_a_client_that_reads_nothing_is_cut_off(impatient: Served) -> None:
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(("127.0.0.1", impatient.port))
-        client.setblocking(False)
-
-        def is_cut() -> bool:
-            try:
-                client.send(REQUEST + b"\r\n")
-            except BlockingIOError:
-                return False
-            except ConnectionError:
-                return True
-            return False
-
-        wait_until(is_cut)
 
 
 def test_a_store_is_named_by_a_variable_too(store_file: Path) -> None:
