@@ -97,6 +97,7 @@ EvaluatorFile = Annotated[
         "[EVALUATOR]",
         "OpenEvolve evaluator; the first argument is then the initial program.",
         resolve_path=True,
+        exists=True,
     ),
 ]
 OutputColumn = Annotated[
