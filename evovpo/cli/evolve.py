@@ -202,8 +202,7 @@ def resume(
         end = "" if config.proposer.name == "imported" else finished_text(row)
         if is_yaml(config_file):
             raise ConfigError(
-                f"--config {config_file}: expected TOML, found YAML, which is read when a run starts; change "
-                "settings with --set, such as --set sampling.temperature=1.1"
+                f"--config: expected TOML, found {config_file}; change values with --set KEY=VALUE"
             )
         changes = {} if config_file is None else read_toml(config_file)
         changes |= settings(overrides, {"search.evaluations": evaluations})

@@ -120,13 +120,18 @@ def replay(
     began = time.monotonic()
     with open_store(store_url) as store:
         run_id = find_run(store, run)
-        difference: ReplayError | None = None
+        said, difference = "", None
         try:
-            search, compared = verify_run(run_id, store) if verify else (rebuild(run_id, store)[0], 0)
+            if verify:
+                compared = verify_run(run_id, store)[1]
+                said = f"Identical: all {compared} asks and tells of run {run_id} come out as stored."
+            else:
+                standing = rebuild(run_id, store)[0].standing
+                said = f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells."
         except ReplayError as error:
             if not verify:
                 raise
-            search, difference = None, error
+            difference = error
         if as_json:
             seconds = time.monotonic() - began
             found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
@@ -135,12 +140,8 @@ def replay(
             print_json(found)
     if difference is not None:
         raise difference
-    if not as_json and search is not None:
-        if verify:
-            say(f"Identical: all {compared} asks and tells of run {run_id} come out as stored.")
-        else:
-            standing = search.standing
-            say(f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells.")
+    if not as_json:
+        say(said)
 
 
 @app.command("doctor", rich_help_panel="Runs")
