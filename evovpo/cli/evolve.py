@@ -201,9 +201,7 @@ def resume(
         config = Config.from_json(row.config_json)
         end = "" if config.proposer.name == "imported" else finished_text(row)
         if is_yaml(config_file):
-            raise ConfigError(
-                f"--config: expected TOML, found {config_file}; change values with --set KEY=VALUE"
-            )
+            raise ConfigError(f"--config: expected TOML, found {config_file}; use --set KEY=VALUE instead")
         changes = {} if config_file is None else read_toml(config_file)
         changes |= settings(overrides, {"search.evaluations": evaluations})
         if end and not changes:
