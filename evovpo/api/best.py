@@ -61,7 +61,7 @@ class Best:
                 right += f" and {outcome.heldout_passed} of {outcome.heldout_total} held-out"
             warnings.warn(f"{self.entry} is right on {right} rows: do not trust all outputs", stacklevel=3)
         if isinstance(rows, str | Mapping):
-            raise ProblemError(f"rows: expected a list or DataFrame of rows, found {rows!r:.80}; give one")
+            raise ProblemError(f"rows: expected a list or DataFrame of rows, found {rows!r:.80}")
         if is_frame(rows):
             table, columns = frame_rows(rows, "rows"), parameter_names(map(str, rows.columns)).items()
             wanted = self._view.problem.parameters

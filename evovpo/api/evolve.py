@@ -193,7 +193,13 @@ def resume(
     def search(opened: Store, on_start: OnStart, on_tell: OnTell) -> Outcome:
         found, own = find_run(opened, name), proposer_of(proposer)
         scorer = None if score is None else scorer_of(score, inputs, faults)
-        return resume_run(found, opened, own, on_start, on_tell, changes=changes or None, scorer=scorer)
+        outcome = resume_run(found, opened, own, on_start, on_tell, changes=changes or None, scorer=scorer)
+        if not outcome.seconds:
+            more = (
+                "settings={'search.stop_when_solved': False}" if outcome.solved else "a larger evaluations="
+            )
+            doubts.append(f"nothing was searched: the run is {outcome.status}; to go on, give {more}")
+        return outcome
 
     doubts, faults = list[str](), list[str]()
     return _warned(outside_loop(lambda: _watched(url, search, progress, doubts, faults)), doubts)

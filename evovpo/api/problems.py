@@ -154,7 +154,9 @@ def _problem_of_files(
         raise ProblemError(f"seed_program: expected Python, found {error}; correct it") from error
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == entry]
     if not functions:
-        raise ProblemError(f"seed_program: {entry}: expected a function of this name, found none; define it")
+        raise ProblemError(
+            f"seed_program: {entry}: expected a function of this name, found none; give its name as entry="
+        )
     parameters = [argument.arg for argument in functions[0].args.args]
     lines = ["[problem]", f"statement = {json.dumps(statement)}", f'entry = "{entry}"']
     lines += [f"inputs = {json.dumps(parameters)}"]

@@ -51,7 +51,7 @@ class StoredRun:
     store: str
     ending: str
     """The status (`memorised` if solved, but not on held-out rows), with the result on held-out rows."""
-    evaluations: int
+    evaluations: int = field(repr=False)
     score_name: str = field(repr=False)
     curve: tuple[tuple[int, float], ...] = field(repr=False)
     """(evaluations, best score so far) for each improvement, and for the end of the run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from evovpo.cli import options
 from evovpo.cli.options import argument, flag, option
 from evovpo.cli.terminal import Exit, console, leave, open_store, print_json, say, writing
-from evovpo.errors import ProblemError, nearest_hint
+from evovpo.errors import ProblemError
 
 if TYPE_CHECKING:
     from evovpo.runs.stored import Outcome
@@ -39,17 +40,19 @@ def _cells_to_change(
     rows: Sequence[Mapping[str, Any]], column: str, mark: str | None
 ) -> dict[str, Collection[int]]:
     if column not in rows[0]:
-        say(f"note: {column!r} is a new column ({nearest_hint(column, rows[0])})", stderr=True)
+        say(f"note: {column!r} is a new column", stderr=True)
     empty = {number for number, row in enumerate(rows, start=1) if row.get(column) in (None, "")}
     return {column: empty, **({} if mark is None else {mark: range(1, len(rows) + 1)})}
 
 
-def _refusal(outcome: Outcome, budget: int) -> str:
+def _refusal(outcome: Outcome, budget: int, better: Sequence[str]) -> str:
     passed = f"{outcome.train_passed} of {outcome.train_total} training rows"
     more = f"search on (evovpo resume {outcome.run} -n {2 * budget})"
     if outcome.is_memorised:
         passed = f"{outcome.heldout_passed} of {outcome.heldout_total} held-out rows"
         more = "correct the wrong ones, or fill more cells, and evolve again"
+    if better:
+        more = f"use run {better[0]} of the same problem, which is right"
     return (
         f"run {outcome.run}: its program is right on {passed}, and would write wrong cells; {more}, or give "
         "--anyway for a column that says which rows to trust"
@@ -104,12 +107,14 @@ def apply(
     with open_store(store_url) as store:
         view = stored_run(store, find_run(store, run))
         problem, config = to_run(view, store.name)
+        alike = [row for row in store.runs() if row.problem == view.problem.id]
     if view.best is None or not view.problem.entry or view.problem.evaluator is not None:
         raise ProblemError(f"run {view.run.id}: expected a best program that is a function, found none")
     outcome = view.outcome(0.0)
     is_right = outcome.is_right
     if not is_right and not anyway:
-        raise ProblemError(_refusal(outcome, view.run.evaluations))
+        right_ones = [row.run for row in alike if row.ending == "solved"]
+        raise ProblemError(_refusal(outcome, view.run.evaluations, right_ones))
     rows = tables.read_table(table)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")
@@ -119,7 +124,7 @@ def apply(
         right = {tuple(one.inputs): one.passed for one in example_rows(view.problem, view.evaluation)}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
-    mark, doubtful = f"{column} trusted", 0
+    mark, doubtful, new = f"{column} trusted", 0, {*chain(*forms.values())}
     changed = _cells_to_change(rows, column, None if is_right else mark)
     replaced = " (in place of the file that was there)" * out.exists()
     failed: list[dict[str, Any]] = []
@@ -146,7 +151,8 @@ def apply(
             elif is_other:
                 different.append({"row": number, "given": before, "found": value})
             if not is_right:
-                is_trusted = lead[tables.form_of(values)] > 0 and reason is None and not is_other
+                is_like = lead[tables.form_of(values)] > 0 and number not in new
+                is_trusted = is_like and reason is None and not is_other
                 row[mark] = "yes" if is_trusted else "no"
                 doubtful += not is_trusted
         tables.write_rows(file, out, table, rows, changed)

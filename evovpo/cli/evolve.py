@@ -271,7 +271,7 @@ def _finish(
 
     reason = nothing_judged(outcome, view.summary, view.scores, feedback_of)
     if as_json:
-        print_json({**outcome_json(outcome), "new_forms": forms})
+        print_json({**outcome_json(outcome), "new_forms": forms, "calls": view.summary.calls._asdict()})
     else:
         where = store_option(store)
         show_answer(result(view, outcome))
@@ -304,7 +304,7 @@ def show_advice(store: Store, view: RunView, is_failed: bool = False, output_dir
     """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
     from evovpo.reports.advice import advice, common_fault
 
-    rows = store.answers(view.run.id, 0, 200, None, 100)
+    rows = store.answers(view.run.id, 0, 1000, None, 100)
     fault_of = partial(common_fault, store, view.problem.version)
     if found := advice(view, store_option(store) + _folder_option(output_dir), rows, is_failed, fault_of):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
@@ -340,7 +340,8 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
     proposed = store.run_summary(live.run.id).proposed
     leave(
         Exit.STOPPED,
-        f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored.",
+        f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored; replies that were not judged "
+        "yet will be asked for again.",
         f"To continue:  evovpo resume {live.run.id}{store_option(store)}{_folder_option(output_dir)}",
     )
 

@@ -9,9 +9,7 @@ _HINTS = {
     **dict.fromkeys(
         [("evolve", "--log-level"), ("evolve", "--logger-prefix")], "it belongs to OpenEvolve: leave it out"
     ),
-    ("", "--metrics"): "use: --set evaluator.metrics=FILE",
-    ("", "--initial-program"): "use: --set evaluator.initial_program=FILE",
-    ("evolve", "--seeds"): "use: evovpo batch FILE, whose seeds are those of a TOML file (docs/batch.md)",
+    ("evolve", "--seeds"): "use: evovpo batch FILE (docs/batch.md)",
 }
 
 
@@ -20,7 +18,7 @@ def refuse_unknown(arguments: Sequence[str]) -> None:
     words = [argument.partition("=")[0] for argument in arguments]
     words = words[: words.index("--")] if "--" in words else words
     if len([word for word in words if word in ("--config", "-c")]) > 1:
-        raise ConfigError("--config: expected one file, found two; put all into one, or some into --set")
+        raise ConfigError("--config: expected one file, found two; put all into one")
     command = next((word for word in words if not word.startswith("-")), "")
     for option in ("", *words):
         if hint := _HINTS.get((command, option)) or _HINTS.get(("", option)):

@@ -216,9 +216,4 @@ def import_openevolve(
         return
     before = "" if found.is_new else " before"
     say(f"Imported{before} as run {found.run}: {found.programs} programs")
-    say(
-        f"  {found.parents_gone} without their parent; {found.copies} copies ({found.migrants} migrants), "
-        f"{len(found.faults)} files left out"
-    )
-    say(f"  {found.prompts} with their prompt")
     say(f"\nLook at it:  evovpo show {found.run}{option}")

@@ -70,7 +70,9 @@ class Work:
                 except UnreachableError as error:  # an hour without a server must not fail a night's runs
                     if time.monotonic() > end:
                         raise
-                    tell(CellProgress(waits=f"waiting: {error}"))
+                    store = _open(self.store_url)
+                    done = store.run_summary(self.name).proposed if store.has_run(self.name) else 0
+                    tell(CellProgress(done, waits=f"waiting: {error}"))
                     time.sleep(_PAUSE_SECONDS)
         except RunHeldError:
             raise

@@ -79,7 +79,7 @@ class ModelJudge:
             try:
                 (reply,) = await proposer.propose(replace(self.ticket, messages=question), [0], sampling)
                 text = without_reasoning(reply.text)
-                found.append((model, json.loads(text[text.index("{") : text.rindex("}") + 1])))
+                found.append((model, json.loads(text[text.find("{") : text.rfind("}") + 1])))
             except (EvovpoError, ValueError, RecursionError) as error:
                 _log.warning("%s gives no scores and is left out of a judgement: %s", model.name, error)
             finally:

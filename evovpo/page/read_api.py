@@ -252,7 +252,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
 
 
 def _server_models(config: Config | None) -> list[str]:
-    if config is None or config.proposer.name not in ("openai", "imported"):
+    if config is None or config.proposer.name not in ("openai", "imported", "random"):
         return []
     return [model.name for model in config.models] or [config.proposer.model or config.proposer.name]
 

@@ -59,15 +59,9 @@ class Budget:
         spent = self._so_far(run_id)
         tokens, money = self.limit.tokens, self.limit.money
         if tokens is not None and tokens <= spent.tokens:
-            raise BudgetError(
-                f"run {run_id} has used {spent.tokens} of {tokens} tokens; to go on with more: "
-                f"evovpo resume {run_id} --set budget.tokens={2 * spent.tokens}"
-            )
+            raise BudgetError(f"run {run_id} has used {spent.tokens} of {tokens} tokens")
         if money is not None and money <= spent.money:
-            raise BudgetError(
-                f"run {run_id} has spent {spent.money:g} of {money:g}; to go on with more: "
-                f"evovpo resume {run_id} --set budget.money={2 * spent.money:g}"
-            )
+            raise BudgetError(f"run {run_id} has spent {spent.money:g} of {money:g}")
 
     def _so_far(self, run_id: str) -> Spending:
         # The stored spending also contains requests to models that judge the run's programs.

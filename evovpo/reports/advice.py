@@ -9,10 +9,10 @@ from evovpo.config import Config
 from evovpo.reports.text import counted, printable
 from evovpo.runs.stored import RunView
 from evovpo.store import Store, rises
-from evovpo.types import ParseStatus, Status
+from evovpo.types import ParseStatus, RunStatus, Status
 
 _MOST = 3
-_MANY, _SOME = 1 / 3, 1 / 10
+_MANY, _SOME = 1 / 3, 1 / 20
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
@@ -43,6 +43,8 @@ def advice(
         more = f"--set budget.tokens={2 * used}"
     if budget.money and spent >= budget.money:
         more = f"--set budget.money={2 * spent:g}"
+    if config.search.patience and view.run.status is RunStatus.STOPPED:
+        more += " --set search.patience=0"
     is_imported = config.proposer.name == "imported"
     further = f"evolve PROJECT --from {view.run.id}" if is_imported else f"resume {view.run.id} {more}"
     reasons = _reasons(view, f"evovpo {further}{store_option}", answers, is_failed, fault_of)
@@ -70,9 +72,13 @@ def _reasons(
         )
     read = summary.by_parse_status
     cut = sum(one["finish_reason"] == "length" for one in answers)
-    if config.proposer.name == "openai" and cut > _SOME * len(answers):
+    empty = sum(not one["text"] for one in answers)
+    if config.proposer.name == "openai" and cut + empty > _SOME * len(answers):
         helps = "more sampling.max_tokens, less thinking, or another model"
-        yield f"{cut} of the first {len(answers)} replies were cut off at the limit of tokens: {helps}"
+        yield (
+            f"{cut} of the first {len(answers)} replies were cut off at the limit of tokens, {empty} held no "
+            f"text: {helps}"
+        )
     elif (unread := read.get(ParseStatus.UNPARSED, 0)) > _MANY * proposed:
         helps = "--set prompt.style=rewrite, " * (config.prompt.style == "diff") + "another model"
         without = [one for one in answers if one["parse_status"] == ParseStatus.UNPARSED]
@@ -84,7 +90,7 @@ def _reasons(
             said = printable(fault_of(kind)[:150])
             fault = f", most often {said!r}" * bool(said)
             yield f"{count} of {proposed} programs ended with {kind}{fault}: {_AGAINST.get(kind, _OTHERWISE)}"
-    late = [after for after, _ in rises(summary.curve) if after > 0.7 * proposed]
+    late = [after for after, _ in rises(summary.curve, 5) if after > 0.7 * proposed]
     if late:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
     passed = {tuple(value >= 1.0 for value in vector) for _, vector in summary.risen}
@@ -98,8 +104,9 @@ def _reasons(
             hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
         yield f"no program is right on training examples {rows}: {hint}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
-        yield f"{again} of {proposed} answers were programs that it had before: a higher sampling.temperature"
-    if config.proposer.name != "openai":
+        helps = f"--set sampling.temperature={config.sampling.temperature + 0.3:g}"
+        yield f"{again} of {proposed} answers were programs that it had before: {helps}"
+    if config.proposer.name in ("local", "random"):
         yield "a larger model behind a server: --base-url URL --model NAME"
     if not is_failed:
         yield "another --seed" + f", or {further}" * (not late)

@@ -125,7 +125,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
 def result(view: RunView, outcome: Outcome) -> RenderableType:
     solved_after = solved_at(view.summary.curve, len(view.problem.objectives))
     parts: list[RenderableType] = [headline(view.problem, view.run.status, outcome, solved_after)]
-    if view.problem.evaluator is None:  # that of an OpenEvolve project is a message for models
+    if view.problem.evaluator is None:  # OpenEvolve's is for models
         parts += [Text(printable(view.problem.statement), style="italic"), Text()]
     parts += [program_view(outcome.program), Text(), judgement_table(view.problem, view.evaluation), Text()]
     is_near = 2 * outcome.train_passed > outcome.train_total

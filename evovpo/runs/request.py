@@ -82,7 +82,7 @@ def open_request(
         problem, initial = opened.problem, opened.initial
         judged = () if opened.config.evaluator.judges else opened.judged
         fault = "" if initial is None else initial_fault(initial, opened.config, Path(str(problem.folder)))
-        doubts = [f"not usable: {fault}. The search ends early if its programs fail alike"] if fault else []
+        doubts = [f"not usable: {fault}. If all programs fail alike, the run ends"] if fault else []
         shown = name + f" --config {yaml}" * bool(yaml)
         remarks = (*opened.settings.remarks(shown), *doubts, *opened.remarks)
         return RunRequest(problem, opened.config, judged, project=opened, remarks=remarks)
@@ -141,14 +141,17 @@ def next_part(
             )
     found = with_style(problem, found, store)
     check_proposer(problem, found)
+    done, used = search.standing.proposed, search.tickets.reserved
+    if done < found.search.evaluations < used:  # the prompts under way count
+        found = found.changed(search={"evaluations": used})
     search.go_on(found.search, choose_format(search.standing.problem, found))
     if search.standing.is_over:
         return found, None
-    budget, used = found.search.evaluations, search.tickets.reserved
+    budget = found.search.evaluations
     if budget < used or (budget == used and not search.tickets.open):
         raise ConfigError(
             f"search.evaluations (--evaluations) is {budget}, and run {run.id} has proposed "
-            f"{used} programs already; it counts those of the whole run: give more"
+            f"{done} programs already; it counts those of the whole run: give more"
         )
     return found, RunPart(len(search.tickets), search.standing.tells, found.to_json())
 

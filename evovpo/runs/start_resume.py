@@ -145,10 +145,9 @@ def _checked(problem: Problem, config: Config, run: Run, store: Store, scorer: S
     is_function = problem.scorer_path is not None and problem.folder is None
     if is_function != (scorer is not None):
         raise ProblemError(
-            f"run {run.id} was started with a score function of Python, which is not stored; resume it in "
-            "Python with the same score= and inputs="
+            f"run {run.id} has a score function of Python; resume it there, with the same score= and inputs="
             if is_function
-            else f"run {run.id} was started without a score function; leave score and inputs out"
+            else f"run {run.id} has no score function; leave score and inputs out"
         )
     if problem.evaluator is not None:
         since = datetime.fromisoformat(run.created_at).timestamp() + 1.0  # it has whole seconds

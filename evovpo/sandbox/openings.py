@@ -25,7 +25,8 @@ _PROGRAM = re.compile(
 _FILE = re.compile(r"Permission denied: '(/[^']+)'|'(/[^']+)'[^'\n]*Permission denied")
 _NETWORK = re.compile(
     r"name resolution|Name or service not known|getaddrinfo|Network is unreachable|URLError"
-    r"|Max retries exceeded|ConnectionError|Could not resolve host|urlopen error"
+    r"|Max retries exceeded|ConnectionError|Could not resolve host|urlopen error|load_verify_locations"
+    r"|\[Errno 13\] Permission denied(?!:)"
 )
 _MODULE = re.compile(r"No module named '(\w+)'")
 _VARIABLE = re.compile(r"KeyError: '([A-Z][A-Z0-9_]*)'")

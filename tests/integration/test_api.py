@@ -100,7 +100,7 @@ def test_a_run_with_a_score_function_is_resumed_with_the_same_function_only(tmp_
     half = "```python\ndef f(x):\n    return x * 1.5\n```"
     run = scored(tmp_path, proposer=lambda messages, n: [half] * n, evaluations=4)
     more: dict[str, Any] = {"proposer": square, "evaluations": 9}
-    with pytest.raises(evovpo.EvovpoError, match="resume it in Python with the same score= and inputs="):
+    with pytest.raises(evovpo.EvovpoError, match="resume it there, with the same score= and inputs="):
         evovpo.resume(run, **more)
     with pytest.raises(evovpo.EvovpoError, match="score function scorer: the problem changed"):
         evovpo.resume(run, score=scorer, inputs=[[1.0], [4.0]], **more)
@@ -109,7 +109,7 @@ def test_a_run_with_a_score_function_is_resumed_with_the_same_function_only(tmp_
     other = evovpo.evolve(
         examples=[(("a",), "a")], proposer=lambda messages, n: [half] * n, store=run.store, evaluations=4
     )
-    with pytest.raises(evovpo.EvovpoError, match="started without a score function; leave score"):
+    with pytest.raises(evovpo.EvovpoError, match="has no score function; leave score"):
         evovpo.resume(other, score=scorer, inputs=INPUTS, **more)
 
 

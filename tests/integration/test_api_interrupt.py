@@ -28,7 +28,8 @@ def propose(messages, n):
 
 
 async def cell():
-    evovpo.evolve(examples=ROWS, proposer=propose, evaluations=1_000_000, store=STORE)
+    settings = {"search.rollouts": 4}
+    evovpo.evolve(examples=ROWS, proposer=propose, evaluations=1_000_000, store=STORE, settings=settings)
 
 
 loop = asyncio.new_event_loop()
@@ -41,7 +42,8 @@ finally:
 [row] = evovpo.list_runs(STORE)
 print(row.status, [thread.name for thread in threading.enumerate() if not thread.daemon])
 right = "```python\\ndef solve(x):\\n    return x.upper()\\n```"
-print(evovpo.resume(proposer=lambda messages, n: [right] * n, store=STORE).ending)
+more = row.evaluations + 1  # fewer than with the prompt under way
+print(evovpo.resume(proposer=lambda messages, n: [right] * n, store=STORE, evaluations=more).ending)
 '''
 
 

@@ -57,7 +57,7 @@ def test_evolve_json_ends_with_one_object_of_the_fields_of_an_outcome(evovpo: Sh
     answer = evovpo("evolve", *EASY, "--json")
     assert answer.code == 0
     assert len(answer.out.splitlines()) == 1
-    assert tuple(answer.json) == (*FIELDS, "new_forms")
+    assert tuple(answer.json) == (*FIELDS, "new_forms", "calls")
     assert answer.json["solved"]
     assert answer.json["train_passed"] == answer.json["train_total"] == 6
     assert answer.json["executed"] <= answer.json["evaluations"] + 1 <= 1001
@@ -382,7 +382,6 @@ def test_every_command_that_the_readme_names_exists() -> None:
     [
         (["evolve", "p", "--seeds=3"], "evovpo batch FILE"),
         (["evolve", "p", "--evaluator-args", "{}"], "--set evaluator.arguments="),
-        (["check", "p", "--metrics", "m.toml"], "--set evaluator.metrics=FILE"),
     ],
 )
 def test_an_option_of_another_name_is_hinted_at(evovpo: Shell, line: list[str], hint: str) -> None:

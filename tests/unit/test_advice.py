@@ -113,11 +113,11 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
 
 
 def test_a_run_of_which_nothing_came_is_not_to_be_continued() -> None:
-    cut = {"text": "", "reason": "the reply is empty", "finish_reason": "length"}
-    found = advice(view(), answers=[cut] * 3 + [UNREAD] * 17, is_failed=True)
+    cut, empty = UNREAD | {"finish_reason": "length"}, UNREAD | {"text": ""}
+    found = advice(view(), answers=[cut] * 3 + [empty] + [UNREAD] * 16, is_failed=True)
     assert found == [
-        "3 of the first 20 replies were cut off at the limit of tokens: more sampling.max_tokens, less "
-        "thinking, or another model"
+        "3 of the first 20 replies were cut off at the limit of tokens, 1 held no text: "
+        "more sampling.max_tokens, less thinking, or another model"
     ]
 
 

@@ -14,9 +14,7 @@ def test_a_budget_counts_what_earlier_processes_spent() -> None:
     budget.add("resumed", 39, None)
     budget.check("resumed")
     budget.add("resumed", 1, None)
-    with pytest.raises(
-        BudgetError, match=r"used 100 of 100 tokens.*evovpo resume resumed --set budget\.tokens=200"
-    ):
+    with pytest.raises(BudgetError, match="used 100 of 100 tokens"):
         budget.check("resumed")
     budget.check("another")
 
@@ -37,7 +35,7 @@ def test_a_budget_of_money_ends_with_the_money() -> None:
     budget.add("run", 1_000_000, 0.49)
     budget.check("run")
     budget.add("run", 1, 0.02)
-    with pytest.raises(BudgetError, match=r"spent 0\.51 of 0\.5; .*budget\.money"):
+    with pytest.raises(BudgetError, match=r"spent 0\.51 of 0\.5$"):
         budget.check("run")
 
 

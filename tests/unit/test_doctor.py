@@ -274,8 +274,6 @@ BEYOND = "sets of answers help on the way there, not beyond"
          "only 18 % of the groups.*sample 15 completions a prompt"),
         ([RICH] * 9 + [[["110", "001"], ["001", "000"]]] * 2, Verdict.CHANGE, "solved already"),
         ([[chain] for chain in GOOD * 5], Verdict.CHANGE, "search.rollouts=8"),
-        ([[[answer] for chain in GOOD for answer in chain]] * 4, Verdict.WORTH,
-         "search.answers=3 only for --objective vpo"),
         ([[[*chain, None, None, None, None] for chain in GOOD]] * 5, Verdict.CHANGE,
          "57 % of the answers hold no program"),
         ([[["1100", "0000"], ["0011", "0000"], ["0100", "0000"]]] * 10, Verdict.CHANGE,

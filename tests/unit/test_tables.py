@@ -204,6 +204,9 @@ def test_rows_of_a_form_that_no_example_has_are_found(
     rows[3]["short"] = "filled"
     assert "'Emil'" not in new_forms(load_problem(folder), rows, "short")
     assert "'Emil'" in new_forms(load_problem(folder), rows, "another")
+    titles = "title,last,to\n" + "".join(f"{t},{n}le,x\n" for n in "ABCD" for t in ("Mr", "Ms"))
+    folder, _ = write_table(written(tmp_path / "t.csv", titles + "Dr,Able,\nMr,Eble,\nDr,Fable,\n"), None)
+    assert new_forms(load_problem(folder), read_table(tmp_path / "t.csv"), "to") == {"'Dr', 'Able'": [9, 11]}
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -178,12 +178,6 @@ def _about_answers(sample: Sample, figures: Figures, advice: Advice) -> Iterator
             " format",
             "train the format first, on written examples",
         )
-    if sample.answers == 1:
-        yield Finding(
-            Verdict.WORTH,
-            "these completions hold one answer each: objectives whose name ends in -at-k train on those",
-            "search with --set search.answers=3 only for --objective vpo, whose sets are single completions",
-        )
     if different < FEW_ANSWERS:
         yield Finding(
             Verdict.WORTH,

@@ -89,7 +89,7 @@ def expression_fault(problem: Problem) -> str:
     for number, example in enumerate(problem.train, start=1):
         if not isinstance(example.output, str):
             return f"training row {number} has the result {example.output!r:.40}, which is no text"
-        for name, value in zip(problem.parameters, example.inputs, strict=True):
+        for name, value in zip(problem.parameters, example.inputs, strict=False):
             if not isinstance(value, str):
                 fit = "leave it out, or make it text"
                 return f"training row {number} has {name} = {value!r:.40}, which is no text ({fit})"

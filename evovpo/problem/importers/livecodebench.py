@@ -21,16 +21,8 @@ from typing import Any, NoReturn
 from pydantic import BaseModel
 
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.tasks import (
-    Case,
-    ImportedTask,
-    SkippedTask,
-    UnusableTaskError,
-    checked_record,
-    parse,
-    read_values,
-    usable,
-)
+from evovpo.problem.importers import tasks
+from evovpo.problem.importers.tasks import Case, ImportedTask, SkippedTask, UnusableTaskError
 from evovpo.types import Json
 
 _MOST_BYTES = 256 << 20
@@ -41,10 +33,10 @@ _Cases = list[dict[str, Any]]
 def load_tasks(path: Path, limit: int | None = None) -> list[ImportedTask | SkippedTask]:
     """Return the first `limit` tasks of a file. Raises `ProblemError` if the file has another format."""
     loaded: list[ImportedTask | SkippedTask] = []
-    for number, value in enumerate(islice(read_values(path), limit), start=1):
-        record = checked_record(value, LiveCodeBenchRecord, f"{path}: record {number}")
+    for number, value in enumerate(islice(tasks.read_values(path), limit), start=1):
+        record = tasks.checked_record(value, LiveCodeBenchRecord, f"{path}: record {number}")
         try:
-            loaded.append(usable(record.task()))
+            loaded.append(tasks.usable(record.task()))
         except UnusableTaskError as error:
             loaded.append(SkippedTask(record.name, str(error)))
     if not loaded:
@@ -141,7 +133,7 @@ def _whole_number(digits: str) -> int:
 def _parameters(starter: str, entry: str) -> tuple[str, ...]:
     for body in ("        pass", "    pass"):
         try:
-            tree = parse(textwrap.dedent(starter).rstrip() + "\n" + body)
+            tree = tasks.parse(textwrap.dedent(starter).rstrip() + "\n" + body)
         except UnusableTaskError:
             continue
         for node in ast.walk(tree):

@@ -26,7 +26,7 @@ from evovpo.types import Problem, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
 _MOST_HELD_OUT = 200
-_FEW_EMPTY = 2
+_FEW_EMPTY, _REPEATS = 2, 3
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
 """Maximum cells of a sheet (used rows times used columns), and maximum bytes of the unpacked Excel file."""
 
@@ -244,7 +244,11 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     wanted = list(rows[0])[-1] if output is None else output
     known = [row for row in rows if row.get(wanted) not in ("", None)]
     if not known or len(rows[0]) < 2:
-        hint = "fill some 20 cells of it" if wanted in rows[0] else nearest_hint(wanted, rows[0])
+        hint = (
+            "fill some 20 cells of it, or name another with --output"
+            if wanted in rows[0]
+            else nearest_hint(wanted, rows[0])
+        )
         raise ProblemError(
             f"{path}: expected a column {wanted!r} with cells, and one beside it, found none; {hint}"
         )
@@ -320,14 +324,23 @@ def form_of(values: Iterable[Any]) -> str:
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
     """Return {inputs: numbers of rows, from 1} for empty cells of `column` with a new pattern of inputs.
 
-    A pattern (`form_of`) is new if no example has it. Each new pattern has one entry; the key is the inputs
-    of the first row with the pattern, as text.
+    A pattern (`form_of`) is new if no example has it, or if a column that repeats a few values in the
+    examples, such as titles, has another value. Each new pattern has one entry; the key is the inputs of the
+    first row with the pattern, as text.
     """
-    first = dict.fromkeys((form_of(row.inputs) for row in (*problem.train, *problem.heldout)), "")
+    examples = [row.inputs for row in (*problem.train, *problem.heldout)]
+    columns = [list(map(repr, column)) for column in zip(*examples, strict=True)]
+    few = [{*column} if len(column) >= _REPEATS * len({*column}) else None for column in columns]
+
+    def pattern(values: Sequence[Any]) -> str:
+        pairs = zip(map(repr, values), few, strict=True)
+        return form_of(values) + "".join(value for value, known in pairs if known and value not in known)
+
+    first = dict.fromkeys(map(pattern, examples), "")
     found: dict[str, list[int]] = {}
     arguments = arguments_of(rows, texts_of(problem))
     for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
-        inputs = first.setdefault(form_of(values), ", ".join(map(repr, values)))
+        inputs = first.setdefault(pattern(values), ", ".join(map(repr, values)))
         is_empty = is_sum(row) or all(value in ("", None) for value in values)
         if inputs and row.get(column) in ("", None) and not is_empty:
             found.setdefault(inputs, []).append(number)

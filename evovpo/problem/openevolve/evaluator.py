@@ -1,6 +1,7 @@
 """Evaluates programs in the sandbox with an OpenEvolve evaluator, which imports and runs them."""
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
 """Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """Texts for non-finite numbers. Feedback does not quote a metric with such a text."""
+_ERROR = re.compile("(?i)error|denied|not found")
 _EVERY_STAGE = -1e308
 STOPPED = "stopped at stage"
 """Beginning of the feedback on a program whose score in a stage was below the stage's threshold."""
@@ -91,8 +93,10 @@ class OpenEvolveEvaluator:
         if self._folder.artifacts:
             text = "\n".join(f"{name}: {text}" for name, text in answer.artifacts)
             parts += [capped(text, _ARTIFACT_CHARACTERS)] * bool(text)
-        if answer.log.strip():
-            parts.append("printed:\n" + capped(answer.log.strip(), _LOG_CHARACTERS))
+        if log := answer.log.strip():
+            if len(log) > _LOG_CHARACTERS:  # its end is kept
+                log = "\n".join(sorted(log.splitlines(), key=lambda line: bool(_ERROR.search(line))))
+            parts.append("printed:\n" + capped(log, _LOG_CHARACTERS))
         return "\n".join(parts)
 
 

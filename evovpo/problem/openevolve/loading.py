@@ -115,6 +115,8 @@ def load_openevolve(
         if first.feedback.startswith(STOPPED):
             initial = evaluator.evaluate(project.initial, every_stage=True)
         remarks = evaluator.remarks
+        if initial is not first:
+            remarks += (f"in a run, the initial program is {first.feedback.splitlines()[0]}",)
     metrics = dict(initial.metrics or ())
     _check_initial(project, initial, config)
     learned = learned or learn(metrics, declared, left_out or ())
