@@ -301,7 +301,6 @@ def _finish(
 
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False, output_dir: Path | None = None) -> None:
-    """Print advice for an unsolved run. `is_failed` is true if no program was judged or all failed."""
     from evovpo.reports.advice import advice, common_fault
 
     rows = store.answers(view.run.id, 0, 1000, None, 100)

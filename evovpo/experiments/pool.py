@@ -76,9 +76,6 @@ class FailedTask(NamedTuple):
 Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask
 
 
-# ---------------------------------------------------------------- in a process
-
-
 def serve(pipe: Connection) -> None:
     """Run the tasks received from `pipe` until None is received. This is the main function of a worker."""
     os.setpgid(0, 0)  # Ctrl-C in a terminal reaches only the parent, which stops this process
@@ -119,9 +116,6 @@ def attempt(task: PoolTask, send: Callable[[Message], None]) -> TaskDone | Faile
     except Exception as error:  # a bug in one task is shown, and does not stop the others
         traceback.print_exc(file=sys.stderr)
         return FailedTask(task.name, f"{type(error).__name__}: {error}")
-
-
-# ---------------------------------------------------------------- in the parent
 
 
 @dataclass

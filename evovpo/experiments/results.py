@@ -202,9 +202,6 @@ def _outcome(found: Difference) -> str:
     return _NO_DIFFERENCE if not found.is_clear else "ahead" if found.interval.mean > 0 else "behind"
 
 
-# ---------------------------------------------------------------- of a batch
-
-
 class CellResult(NamedTuple):
     cell: Cell
     row: dict[str, Any] | None

@@ -46,7 +46,6 @@ def packed(answers: dict[str, Record]) -> str:
 
 
 def document(home: list[str], parts: list[str]) -> str:
-    """Return an HTML document with the page and the packed answers `parts`. The page opens at view `home`."""
     script = "\n".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
     stored = json.dumps({"home": home, "parts": parts}).replace("<", "\\u003c")

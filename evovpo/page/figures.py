@@ -102,7 +102,6 @@ class RunFigures:
 
     @property
     def best(self) -> ProgramLine | None:
-        """The program with the highest score; without scores, the program with the highest mean reward."""
         return self.best_score or self.line_of.get(self.summary.best_program_id or "")
 
     @property

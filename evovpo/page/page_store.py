@@ -66,7 +66,6 @@ class Source:
         return figures
 
     def deadline(self) -> float:
-        """Return the time (`time.monotonic`) at which a request that starts now must stop reading replies."""
         return time.monotonic() + self._update_seconds
 
     def problem(self, run: Run) -> Problem:

@@ -189,7 +189,6 @@ def program_record(source: Source, program_id: str, run: str | None = None) -> R
 
 
 def policies_record(source: Source) -> Record:
-    """Return all policy versions, their events (published, served, ...) and the latest 20 trainings."""
     store = source.store()
     served, trainings = store.served(), store.trainings()
     return {

@@ -22,7 +22,6 @@ class LiveReport:
         """Earliest time of the next update, in `time.monotonic`."""
 
     def record(self) -> Record:
-        """Return the report, recomputed only after the time `rests_until`. Raises `StoreError` on failure."""
         with self._lock:
             began = time.monotonic()
             if began >= self.rests_until:

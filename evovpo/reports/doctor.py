@@ -180,7 +180,6 @@ def components_table(diagnosis: Diagnosis) -> RenderableType:
 
 
 def grouping_setting(diagnosis: Diagnosis) -> str:
-    """Return the advised grouping of objectives as text for `problem.toml`, or "" if none is advised."""
     if not diagnosis.is_grouping_advised:
         return ""
     lines = [

@@ -85,7 +85,6 @@ def write_arms(
 
 
 def write_training(path: Path, panels: Mapping[str, Sequence[StepCurve]], *, title: str, note: str) -> None:
-    """Write a picture with one panel per training statistic. Raises `ConfigError` if there are no values."""
     if not any(len(line.values) for lines in panels.values() for line in lines):
         raise ConfigError(f"{path}: no training step to draw; expected at least one line with a value")
     columns = min(3, len(panels))

@@ -47,7 +47,6 @@ _PARTS = {
 
 
 def judgement_table(problem: Problem, evaluation: Evaluation | None) -> RenderableType:
-    """Return a table of a program's results, with a row per training example, objective or metric."""
     if problem.is_by_example:
         return rows_table(problem, example_rows(problem, evaluation), _ROWS_SHOWN)
     rewards = (evaluation.rewards if evaluation else None) or (0.0,) * len(problem.objectives)

@@ -73,7 +73,6 @@ class _PlainTable(Table):
 
 
 def plain_table(*columns: str | Column, title: str | None = None) -> Table:
-    """Return an empty table. The columns are given as names, or as results of `right` and `folded`."""
     return _PlainTable(
         *columns,
         box=box.SIMPLE_HEAD,

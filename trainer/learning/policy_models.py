@@ -107,8 +107,6 @@ def _with_adapter(model: Any, version: PolicyVersion, rank: int, seed: int) -> A
     return get_peft_model(model, lora)
 
 
-# ---------------------------------------------------------------- writing a folder
-
 _OWN = re.compile(rf"v\d{{4,}}({re.escape(PARTIAL)})?")
 
 

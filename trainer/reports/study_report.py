@@ -37,9 +37,6 @@ def write_report(results: StudyResults) -> tuple[str, list[Path]]:
     return text, [folder / "report.md", folder / "results.json", *pictures]
 
 
-# ---------------------------------------------------------------- JSON
-
-
 def report_json(results: StudyResults) -> dict[str, Any]:
     """Return the results of all arms and the verdict as JSON; intervals have `value`, `low` and `high`.
 
@@ -162,9 +159,6 @@ def _json(value: Any) -> Any:
         case list():
             return [_json(one) for one in value]
     return value
-
-
-# ---------------------------------------------------------------- tables
 
 
 def report_markdown(results: StudyResults, pictures: Sequence[str] = ()) -> str:
@@ -310,9 +304,6 @@ def _break_even_table(results: StudyResults) -> _Table:
     lines = [[*key, *(by_unit.get(unit, "–") for unit in UNITS)] for key, by_unit in found.items()]
     units = [unit.replace("_", " ") for unit in UNITS]
     return (["training pays after so many problems", "arm", "against", *units], lines)
-
-
-# ---------------------------------------------------------------- pictures
 
 
 def _pictures(folder: Path, results: StudyResults) -> Iterator[Path]:
