@@ -49,10 +49,9 @@ class Best:
         """Run the program on each row in one sandbox, and return the outputs in order.
 
         `rows` is a list of argument tuples (bare values if there is one argument) or dictionaries, or a
-        DataFrame with a column for each parameter, found by name. The output is None for a row on which the
-        program fails; a warning counts such rows. Another warning says if the program is wrong on some
-        examples. Raises `ProblemError` if the program is not a function, or if arguments or columns are
-        missing.
+        DataFrame with a column for each parameter, found by name. The output is None where the program fails.
+        Warnings count such rows, and say if the program is wrong on examples. Raises `ProblemError` if the
+        program is not a function, or if arguments or columns are missing.
         """
         outcome = self._view.outcome(0.0)
         if self._view.problem.is_by_example and not outcome.is_right:

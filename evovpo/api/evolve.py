@@ -276,7 +276,8 @@ def _watched(
         view = stored_run(opened, outcome.run)
         found, best, name = view.summary.by_status, best_of(view, opened), opened.name
         reason = nothing_judged(outcome, view.summary)
-        if unread := opened.answers(outcome.run, 0, 1, ParseStatus.UNPARSED, 0) if reason else []:
+        unread = opened.answers(outcome.run, 0, 1, ParseStatus.UNPARSED, 0)
+        if reason and unread:
             reason += f" ({unread[0]['reason']})"
         if found and Status.OK not in found:
             status = max(found, key=found.__getitem__)

@@ -52,7 +52,7 @@ def _refusal(outcome: Outcome, budget: int, better: Sequence[str]) -> str:
         passed = f"{outcome.heldout_passed} of {outcome.heldout_total} held-out rows"
         more = "correct the wrong ones, or fill more cells, and evolve again"
     if better:
-        more = f"use run {better[0]} of the same problem, which is right"
+        more = f"use run {better[0]}, which is right"
     return (
         f"run {outcome.run}: its program is right on {passed}, and would write wrong cells; {more}, or give "
         "--anyway for a column that says which rows to trust"
@@ -124,7 +124,8 @@ def apply(
         right = {tuple(one.inputs): one.passed for one in example_rows(view.problem, view.evaluation)}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
-    mark, doubtful, new = f"{column} trusted", 0, {*chain(*forms.values())}
+    mark, doubtful = f"{column} trusted", 0
+    new = {*chain(*forms.values())}
     changed = _cells_to_change(rows, column, None if is_right else mark)
     replaced = " (in place of the file that was there)" * out.exists()
     failed: list[dict[str, Any]] = []

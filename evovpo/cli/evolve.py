@@ -339,8 +339,8 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
     proposed = store.run_summary(live.run.id).proposed
     leave(
         Exit.STOPPED,
-        f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored; replies that were not judged "
-        "yet will be asked for again.",
+        f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored; replies that were not "
+        "judged are asked for again.",
         f"To continue:  evovpo resume {live.run.id}{store_option(store)}{_folder_option(output_dir)}",
     )
 

@@ -6,9 +6,7 @@ from evovpo.errors import ConfigError
 
 _HINTS = {
     ("evolve", "--evaluator-args"): "use: --set evaluator.arguments={...}",
-    **dict.fromkeys(
-        [("evolve", "--log-level"), ("evolve", "--logger-prefix")], "it belongs to OpenEvolve: leave it out"
-    ),
+    ("evolve", "--log-level"): "leave it out",
     ("evolve", "--seeds"): "use: evovpo batch FILE (docs/batch.md)",
 }
 

@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 def run(work: Coroutine[Any, Any, _T]) -> _T:
-    """Like `asyncio.run`. The loop wakes twice a second, so that it notices exceptions set in its thread."""
+    """Like `asyncio.run`, but the loop notices exceptions set in its thread within half a second."""
 
     async def watched() -> _T:
         loop = asyncio.get_running_loop()

@@ -98,8 +98,6 @@ class WorkBar:
 
 
 class LiveProgress(WorkBar):
-    """A progress bar for a run. `totals` returns the totals of the run's requests to model servers."""
-
     unit = "evaluations"
 
     def __init__(self, console: Console, totals: Callable[[str], CallTotals] | None = None) -> None:

@@ -53,7 +53,6 @@ def write_arms(
     note: str,
     figure_name: str = "best@k",
 ) -> None:
-    """Write a picture that compares each arm (set of settings) with the reference arm, one panel per arm."""
     if not differences:
         raise ConfigError(f"{path}: no arm to draw; expected at least one beside {reference}")
     columns = min(3, len(differences))

@@ -81,7 +81,7 @@ def _metric_text(value: Json) -> str:
 
 
 def rows_table(problem: Problem, rows: Sequence[RowResult], limit: int) -> RenderableType:
-    """Return a table of a program's outputs for up to `limit` examples. Failed examples are chosen first."""
+    """Return a table of outputs for up to `limit` examples, failed ones first."""
     numbered = list(enumerate(rows, start=1))
     if len(numbered) > limit:
         numbered = sorted(sorted(numbered, key=lambda item: item[1].passed)[:limit])

@@ -155,7 +155,7 @@ def _checked(problem: Problem, config: Config, run: Run, store: Store, scorer: S
         is_same, newer = changed is None, ", ".join((changed or [])[:5])
         file = own_settings(Path(problem.folder)) if problem.folder else None
         if file is not None and file.stat().st_mtime > since:
-            _log.warning("%s changed, and run %s keeps its settings: change them with --set", file, run.id)
+            _log.warning("%s changed; run %s keeps its settings: use --set", file, run.id)
     elif scorer is not None:
         before = store.known_evaluation(problem.version, problem.seeds[0].id)
         with open_evaluator(problem, config, scorer) as judge:

@@ -1,6 +1,7 @@
 """Reads a stored run: its outcome, held-out results and lineage."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ from evovpo.types import (
     Program,
     Run,
     RunPart,
+    RunStatus,
     Trust,
 )
 
@@ -145,7 +147,7 @@ class RunView:
             joins=self.summary.joins,
             seconds=round(seconds, 3),
             program="" if self.best is None else self.best.source,
-            stopped=stopped,
+            stopped=stopped or self._why_stopped(scored),
             trust=str(self.problem.trust),
             score=None if scored is None else scored.combined,
             score_name="" if scored is None else scored.name,
@@ -155,6 +157,19 @@ class RunView:
             best_metrics=dict((self.evaluation.metrics if self.evaluation else None) or ()),
         )
         return outcome._replace(status=self.run.status.ending(outcome.solved_heldout))
+
+    def _why_stopped(self, scored: Scored | None) -> str:
+        config, calls = Config.from_json(self.run.config_json), self.summary.calls
+        if self.run.status is not RunStatus.STOPPED or config.proposer.name == "imported":
+            return ""
+        tokens, money = config.budget.tokens or math.inf, config.budget.money or math.inf
+        if calls.prompt_tokens + calls.completion_tokens >= tokens or (calls.cost or 0.0) >= money:
+            return "its budget is spent"
+        target, patience = config.search.target, config.search.patience
+        best = self.summary.best_mean_reward if scored is None else scored.combined
+        if target is not None and (best or 0.0) >= target:
+            return f"the target of {target} is reached"
+        return f"no better program in {patience} evaluations" if patience else "nothing came of it"
 
 
 def find_run(store: Store, name: str) -> str:

@@ -219,7 +219,7 @@ def test_of_a_run_with_a_score_the_list_shows_that() -> None:
 
 def test_evaluations_after_the_solution_are_explained(problem: Problem) -> None:
     text = written(figures(outcome(solved=True), 50, problem, 7))
-    assert "10 of 50, 3 of them after it was solved " in text
+    assert "10 of 50, 3 of them after it was solved" in text
     assert "after it was solved" not in written(figures(outcome(solved=True), 50, problem, 10))
     assert "after it was solved" not in written(figures(outcome(), 50, problem, None))
 

@@ -265,7 +265,8 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     same = [column for column in rows[0] if column != wanted and empty[column] == empty[wanted]]
     also = same if sum(empty[wanted]) > _FEW_EMPTY and not inputs else []  # to be filled later
     others = [name for name in columns if name != entry]
-    parameters = [name for name in others if columns[name] in (inputs or {*rows[0]} - {*also})] or others
+    used = {*inputs} or {*rows[0]} - {*also}
+    parameters = [name for name in others if columns[name] in used] or others
     # Read CSV cells as JSON only if the output and an input have no text, and some output is in no input.
     is_copied = all(any(str(row[wanted]) in str(row[columns[n]]) for n in parameters) for row in known)
     has_values = is_typed or not (has_text[entry] or is_copied or all(has_text[n] for n in parameters))

@@ -271,7 +271,7 @@ def _what_it_lacks(initial: Evaluation, config: Config, folder: Path) -> str:
     if lacks := what_is_missing(initial.feedback, config.evaluator.allow):
         return lacks
     names = [path.name for path in folder.glob(".*") if path.is_file() and not path.name.startswith(".git")]
-    return f"hidden files are left out: if it needs {names[0]}, --allow read={names[0]}" if names else ""
+    return f"hidden files are left out: open one with --allow read={names[0]}" if names else ""
 
 
 def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:
