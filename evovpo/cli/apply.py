@@ -124,8 +124,7 @@ def apply(
         right = {tuple(one.inputs): one.passed for one in example_rows(view.problem, view.evaluation)}
     except ValueError as error:
         raise ProblemError(f"{table}: {error}") from error
-    mark, doubtful = f"{column} trusted", 0
-    new = {*chain(*forms.values())}
+    mark, doubtful, new = f"{column} trusted", 0, {*chain(*forms.values())}
     changed = _cells_to_change(rows, column, None if is_right else mark)
     replaced = " (in place of the file that was there)" * out.exists()
     failed: list[dict[str, Any]] = []

@@ -60,6 +60,8 @@ def console(*, stderr: bool = False) -> Console:
 def show_answer(answer: RenderableType) -> None:
     """Print tables and programs. Long lines are wrapped on a terminal only; programs are never wrapped."""
     out = console()
+    if not out.is_terminal:
+        out.width = 120
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 
 

@@ -102,7 +102,7 @@ def _reasons(
         hint = "correct mistakes in them, or add more alike"
         if 2 * len(wrong) > len(problem.train):
             hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
-        yield f"no program is right on training examples {rows}: {hint}"
+        yield f"no program is right on training examples {rows} (# in the table): {hint}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
         helps = f"--set sampling.temperature={config.sampling.temperature + 0.3:g}"
         yield f"{again} of {proposed} answers were programs that it had before: {helps}"

@@ -68,7 +68,7 @@ LAST_ROWS_RIGHT = (0.0,) * (ROWS - 2) + (1.0,) * 2
             "it still got better after 90 of 100 evaluations: evovpo resume run --evaluations 200",
         ),
         ({}, [FIRST_ROWS_RIGHT, LAST_ROWS_RIGHT], "two of its programs are right on all rows together"),
-        ({}, [FIRST_ROWS_RIGHT], "no program is right on training examples 7, 8: "),
+        ({}, [FIRST_ROWS_RIGHT], "no program is right on training examples 7, 8 (# in the table): "),
         (
             {"by_parse_status": {ParseStatus.PARSED: 40, ParseStatus.DUPLICATE: 60}},
             THIRDS,
@@ -108,7 +108,7 @@ def test_of_many_reasons_the_three_likeliest_are_said() -> None:
     assert [line.split(":")[0] for line in found] == [
         "40 of 100 answers held no program",
         "60 of 100 programs ended with crash",
-        "no program is right on training examples 7, 8",
+        "no program is right on training examples 7, 8 (# in the table)",
     ]
 
 

@@ -231,7 +231,7 @@ def test_without_a_terminal_no_line_of_text_is_broken(capsys: pytest.CaptureFixt
     show_answer(Group(Text(words), table))
     first, *others = capsys.readouterr().out.splitlines()
     assert first.strip() == words.strip()
-    assert max(map(len, others)) <= 80
+    assert max(map(len, others)) <= 120
 
 
 @pytest.mark.parametrize(
