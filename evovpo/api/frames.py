@@ -42,7 +42,7 @@ def frame_rows(frame: Any, what: str) -> list[dict[str, Json]]:
     """
     names = [str(name) for name in frame.columns] if len(getattr(frame, "shape", ())) == 2 else []
     if not names or len(set(names)) < len(names):
-        found = f"a {type(frame).__name__} of columns [{', '.join(names)}]"
+        found = f"a {type(frame).__name__}" + f" of columns {', '.join(names)}" * bool(names)
         raise ProblemError(f"{what}: expected a DataFrame of different columns, found {found}; give one")
     rows = frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.rows()
     found_rows = [dict(zip(names, map(plain, row), strict=True)) for row in rows]

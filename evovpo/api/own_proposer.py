@@ -42,7 +42,9 @@ class FunctionProposer:
             texts = await in_thread(self.function, messages, len(indices))
             if inspect.isawaitable(texts):
                 waiting = asyncio.run_coroutine_threadsafe(_awaited(texts), _shared_loop())
-                texts = await asyncio.wrap_future(waiting)
+                texts, raised = await asyncio.wrap_future(waiting)
+                if raised is not None:
+                    raise raised
         except Exception as error:
             trace, before = error.__traceback__, ("asyncio", "concurrent", "evovpo")
             while trace and trace.tb_frame.f_globals["__name__"].startswith(before):
@@ -58,8 +60,11 @@ class FunctionProposer:
         """Do nothing: there are no resources to release."""
 
 
-async def _awaited(texts: Awaitable[Sequence[str]]) -> Sequence[str]:
-    return await texts
+async def _awaited(texts: Awaitable[Sequence[str]]) -> tuple[Any, Exception | None]:
+    try:
+        return await texts, None
+    except Exception as error:  # asyncio may replace it
+        return None, error
 
 
 @functools.cache

@@ -73,7 +73,7 @@ def problem_of_examples(
     columns: list[str] = []
     examples = _examples_of(given, "examples", columns, doubts)
     heldout = _examples_of(hidden, "heldout", columns, doubts)
-    if not examples:
+    if len(examples) == 0:
         lacks = f", as no row has a {columns[-1]!r}" if columns else ""
         raise ProblemError(
             f"examples: expected at least one (arguments, result), found none{lacks}; give some"
@@ -91,8 +91,8 @@ def problem_of_examples(
         text = json.dumps(rows, allow_nan=False)
     except (TypeError, ValueError, LookupError) as error:
         raise ProblemError(
-            "examples: expected rows such as (('Ada Lovelace',), 'A. Lovelace') of values that JSON can "
-            f"hold ({error}); correct them"
+            "examples, heldout: expected rows such as (('Ada Lovelace',), 'A. Lovelace') of values that JSON "
+            f"can hold ({error}); correct them"
         ) from error
     source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
     return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})

@@ -100,6 +100,7 @@ def apply(
     """
     from rich.progress import Progress
 
+    from evovpo.problem.examples import same_value
     from evovpo.problem.importers import tables
     from evovpo.runs.apply import run_rows
     from evovpo.runs.stored import example_rows, find_run, stored_run, to_run
@@ -135,7 +136,7 @@ def apply(
         done = list(zip(rows, arguments, found, strict=True))
         for row, values, (value, _) in done:
             if (before := row.get(column)) not in (None, ""):
-                right[tuple(values)] = value in (before, tables.cell_value(before))
+                right[tuple(values)] = value == before or same_value(value, tables.cell_value(before))
         lead: Counter[str] = Counter()  # right rows minus wrong rows of each form
         for inputs, agrees in right.items():
             lead[tables.form_of(inputs)] += 1 if agrees else -1
@@ -145,7 +146,8 @@ def apply(
                 continue
             before = row.get(column)
             row[column] = value if before in (None, "") else before
-            is_other = before not in (None, "", value) and tables.cell_value(before) != value
+            is_given = before not in (None, "", value)
+            is_other = is_given and not same_value(value, tables.cell_value(before))
             if reason is not None:
                 failed.append({"row": number, "error": reason})
             elif is_other:

@@ -236,7 +236,6 @@ def import_tasks(
     file: Annotated[Path, argument("FILE", "Your copy of the benchmark's file.")],
     out: Annotated[Path, option("FOLDER", "New folder for the suite.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Number of tasks to convert.")] = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Convert tasks of LiveCodeBench to a suite of problems; no code in the file is executed.
 
@@ -250,18 +249,6 @@ def import_tasks(
     for folder in written.folders:
         load_problem(folder)
     reasons = Counter(task.reason for task in written.skipped)
-    if as_json:
-        print_json(
-            {
-                "out": out,
-                "problems": len(written.folders),
-                "tests": written.tests,
-                "heldout": written.heldout,
-                "skipped": {task.name: task.reason for task in written.skipped},
-                "tests_left_out": dict(written.left_out),
-            }
-        )
-        return
     say(f"{out}: {len(written.folders)} problems, {written.tests} tests and {written.heldout} held-out ones")
     for reason, count in reasons.most_common():
         say(f"  {count} tasks skipped: {reason}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,7 +61,7 @@ def console(*, stderr: bool = False) -> Console:
 def show_answer(answer: RenderableType) -> None:
     """Print tables and programs. Long lines are wrapped on a terminal only; programs are never wrapped."""
     out = console()
-    if not out.is_terminal:
+    if not out.is_terminal and "COLUMNS" not in os.environ:
         out.width = 120
     out.print(answer, crop=False, soft_wrap=not out.is_terminal)
 

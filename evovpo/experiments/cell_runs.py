@@ -67,7 +67,7 @@ class Work:
                 try:
                     outcome = start_or_resume(request, _open(self.store_url), on_tell=told)
                     break
-                except UnreachableError as error:  # an hour without a server must not fail a night's runs
+                except UnreachableError as error:
                     if time.monotonic() > end:
                         raise
                     store = _open(self.store_url)

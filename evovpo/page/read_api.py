@@ -136,7 +136,6 @@ def answers_record(
 
 
 def lineage_record(source: Source, run_id: str, program: str | None = None) -> Record:
-    """Return a program of a run (default: the best) and its ancestors, nearest first; at most 200 in all."""
     head = head_of(source, run_id)
     figures, problem, store = source.figures(head.run), source.problem(head.run), source.store()
     if program and not store.beginnings([program], 1):

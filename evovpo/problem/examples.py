@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,7 +126,7 @@ def repeated_rows(problem: Problem) -> Iterator[str]:
 
 
 def same_value(output: Json, expected: Json) -> bool:
-    """True if two JSON values are equal; 1 and 1.0 are equal, 1 and `True` are different."""
+    """True if two JSON values are equal, floats up to one part in 10^9; 1 and `True` are different."""
     if isinstance(expected, list):
         return (
             isinstance(output, list)
@@ -140,4 +141,7 @@ def same_value(output: Json, expected: Json) -> bool:
         )
     if isinstance(output, bool) or isinstance(expected, bool):
         return output is expected
+    numbers = [one for one in (output, expected) if isinstance(one, int | float) and abs(one) < 2**53]
+    if len(numbers) == 2 and float in map(type, numbers):
+        return math.isclose(*numbers, abs_tol=1e-12)
     return output == expected

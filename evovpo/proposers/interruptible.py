@@ -26,14 +26,18 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 
 async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
     """Like `asyncio.to_thread`, but after an interrupt nothing waits for the end of the call."""
-    future = Future[_T]()
+    future = Future[tuple[Any, BaseException | None]]()
     future.set_running_or_notify_cancel()  # now it cannot be cancelled
 
     def call() -> None:
         try:
-            future.set_result(function(*arguments))
+            future.set_result((function(*arguments), None))
         except BaseException as error:
-            future.set_exception(error)
+            future.set_result((None, error))  # asyncio may replace it
 
     threading.Thread(target=call, daemon=True).start()
-    return await asyncio.wrap_future(future)
+    result, error = await asyncio.wrap_future(future)
+    if error is not None:
+        raise error
+    value: _T = result
+    return value

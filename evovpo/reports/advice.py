@@ -84,7 +84,7 @@ def _reasons(
         without = [one for one in answers if one["parse_status"] == ParseStatus.UNPARSED]
         quoted = next((one for one in without if one["text"]), None) or next(iter(without), None)
         such = "" if quoted is None else _example(quoted)
-        yield f"{unread} of {proposed} answers held no program{such}: {helps}, or more sampling.max_tokens"
+        yield f"{unread} of {proposed} answers held no program{such}: {helps}"
     for kind, count in Counter(summary.by_status).most_common():
         if kind is not Status.OK and count > _MANY * proposed:
             said = printable(fault_of(kind)[:150])

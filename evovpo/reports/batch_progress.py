@@ -26,8 +26,6 @@ class _Cell:
 
 
 class BatchProgress(WorkBar):
-    """A progress bar for a batch of runs. `stored` are the runs stored before the batch began, by id."""
-
     unit = "evaluations"
 
     def __init__(

@@ -54,7 +54,6 @@ def named_problem(target: str) -> Problem | None:
 
 
 def examine_run(store: Store, target: str) -> DoctorReport:
-    """Return the report on run `target` (see `find_run`). Raises `StoreError` if its answers are unusable."""
     try:
         run = store.run(find_run(store, target))
     except StoreError as error:

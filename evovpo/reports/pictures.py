@@ -220,6 +220,5 @@ def write_png(figure: Any, path: Path, instead: str = "another place for it") ->
 
 
 def few_colours(picture: BytesIO) -> Image.Image:
-    """Return a picture reduced to 128 colours, which needs a quarter of the bytes without visible loss."""
     whole = Image.open(picture).convert("RGB")
     return whole.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)

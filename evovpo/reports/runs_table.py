@@ -68,8 +68,7 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     said |= {name: ("", role) for name, role in others if name not in said}
     for name, (reward, text) in said.items():
         value = _metric_text(values[name]) if name in values else "-"
-        without = ", without judges," * any(metric.startswith("llm_") for metric in values)
-        text = text.replace("the initial program's is", f"at first{without} the initial program had")
+        text = text.partition("; the initial program's is")[0]  # misleads if noisy
         cells = [name, *[value] * is_raw, *[reward] * (not is_one)]
         table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(text), style="dim"))
     return table

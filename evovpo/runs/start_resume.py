@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evovpo.config import Config, StoreConfig
-from evovpo.errors import FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
+from evovpo.errors import ConfigError, FileHeldError, ProblemError, RunHeldError, ServerError, StoreError
 from evovpo.files import hold
 from evovpo.judging.evaluator import Judge, Scorer, open_evaluator
 from evovpo.judging.executors import open_executor
@@ -91,6 +91,11 @@ def resume(
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         known = asked_for(config, problem)
+        if new := [word for word in allow if word not in known]:
+            raise ConfigError(
+                f"--allow {new[0]}: run {run.id} began without it, so judgements would not compare; "
+                f"start a new run with it: evovpo evolve PROBLEM --from {run.id}"
+            )
         granted = {*allow, *asked_for(Config.load(None, changes))}
         granted.update(known if is_marked(run.id, known) else ())
         config = config.changed(store=StoreConfig(url=store.name))

@@ -195,6 +195,10 @@ def test_heldout_rows_are_judged_apart(sandbox: Sandbox) -> None:
         ({"a": True}, {"a": 1}, False),
         ([], {}, False),
         (2**53 + 1, float(2**53), False),
+        (0.1 + 0.2, 0.3, True),
+        (30, 29.999999999999996, True),
+        (0.3, 0.300001, False),
+        (10**400, 1.5, False),
     ],
 )
 def test_values_are_the_same_by_type_and_content(output: Json, expected: Json, same: bool) -> None:

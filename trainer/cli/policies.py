@@ -210,7 +210,6 @@ def rollback(
     ] = None,
     servers: Servers = None,
     store_url: options.StoreUrl = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """Go back to another policy version, by default the parent of the current one.
 
@@ -221,7 +220,4 @@ def rollback(
 
     with open_store(store_url) as store:
         version = roll_back(store, number, targets_of(servers))
-    if as_json:
-        print_json({"policy_version": version.number, "path": version.path})
-    else:
-        say(f"Policy version {version.number} is served.")
+    say(f"Policy version {version.number} is served.")

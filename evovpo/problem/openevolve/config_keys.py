@@ -28,7 +28,7 @@ def _elites(config: Any) -> int:
 def _ways(config: Any) -> dict[str, float]:
     explores, climbs = float(config.database.exploration_ratio), float(config.database.exploitation_ratio)
     rest = max(0.0, 1.0 - explores - climbs)
-    others = {"combine": 0.5 * rest, "repair": 0.3 * rest, "fresh": 0.2 * rest}
+    others = {"combine": round(0.5 * rest, 6), "repair": round(0.3 * rest, 6), "fresh": round(0.2 * rest, 6)}
     return {"climb": max(0.0, climbs), "explore": max(0.0, explores), **others}
 
 

@@ -271,7 +271,8 @@ def _what_it_lacks(initial: Evaluation, config: Config, folder: Path) -> str:
     if lacks := what_is_missing(initial.feedback, config.evaluator.allow):
         return lacks
     names = [path.name for path in folder.glob(".*") if path.is_file() and not path.name.startswith(".git")]
-    return f"hidden files are left out: open one with --allow read={names[0]}" if names else ""
+    what, name = ("hidden files", names[0]) if names else ("files outside of its folder", "PATH")
+    return f"{what} are left out: open one with --allow read={name}"
 
 
 def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:

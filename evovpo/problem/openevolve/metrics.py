@@ -27,7 +27,7 @@ _COST_WORDS = frozenset(
 _MERIT_WORDS = frozenset(
     (
         *("score", "reward", "fitness", "accuracy", "quality", "efficiency", "improvement", "speedup"),
-        *("reduction", "saved", "savings", "free", "negative", "neg", "inverse", "inv"),
+        *("reduction", "saved", "savings", "safe", "free", "negative", "neg", "inverse", "inv"),
     )
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
