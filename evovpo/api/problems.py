@@ -92,7 +92,7 @@ def problem_of_examples(
     except (TypeError, ValueError, LookupError) as error:
         raise ProblemError(
             "examples, heldout: expected rows such as (('Ada Lovelace',), 'A. Lovelace') of values that JSON "
-            f"can hold ({error}); correct them"
+            f"can hold ({error})"
         ) from error
     source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
     return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})

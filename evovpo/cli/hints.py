@@ -16,7 +16,7 @@ def refuse_unknown(arguments: Sequence[str]) -> None:
     words = [argument.partition("=")[0] for argument in arguments]
     words = words[: words.index("--")] if "--" in words else words
     if len([word for word in words if word in ("--config", "-c")]) > 1:
-        raise ConfigError("--config: expected one file, found two; put all into one")
+        raise ConfigError("--config: expected one file, found two; give one")
     command = next((word for word in words if not word.startswith("-")), "")
     for option in ("", *words):
         if hint := _HINTS.get((command, option)) or _HINTS.get(("", option)):

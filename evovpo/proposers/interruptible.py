@@ -1,4 +1,4 @@
-"""Waiting that an interrupt ends at once, also from another thread and during a blocking call."""
+"""Waiting that an interrupt ends at once, also during a blocking call."""
 
 import asyncio
 import threading
