@@ -5,6 +5,7 @@ Files that take long begin first: workers run files whole, and one that begins l
 """
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -21,6 +22,16 @@ settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("steady")
+
+
+@pytest.fixture(autouse=True)
+def only_own_logging() -> Iterator[None]:
+    """OpenEvolve logs everything to the standard error of the test in which it was imported."""
+    yield
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(handler)
+
 
 LONGEST = (
     "test_readme.py",

@@ -32,8 +32,6 @@ def say_new_forms(forms: Mapping[str, Sequence[int]], column: str) -> None:
         say(f"\n{count} without {column!r}, like no example ({kinds}); fill one of each:")
     for inputs, rows in sorted(forms.items(), key=lambda form: -len(form[1]))[:_FORMS_SHOWN]:
         say(f"  row {rows[0]}" + f" and {len(rows) - 1} more" * (len(rows) > 1) + f": {inputs}")
-    if len(forms) > _FORMS_SHOWN:
-        say(f"  and {len(forms) - _FORMS_SHOWN} more forms")
 
 
 def _cells_to_change(

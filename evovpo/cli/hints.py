@@ -7,7 +7,6 @@ from evovpo.errors import ConfigError
 _HINTS = {
     ("evolve", "--evaluator-args"): "use: --set evaluator.arguments={...}",
     ("evolve", "--log-level"): "leave it out",
-    ("evolve", "--seeds"): "use: evovpo batch FILE (docs/batch.md)",
 }
 
 

@@ -26,7 +26,6 @@ def list_problems(
     suite: Annotated[
         str | None, argument("[SUITE]", "Suite: bundled name, folder or file.", "all of them")
     ] = None,
-    as_json: options.AsJson = False,
 ) -> None:
     """List the bundled suites of problems, or the problems of one suite.
 
@@ -40,9 +39,6 @@ def list_problems(
 
     if suite is None:
         rows = [(name, len(load_suite(name)), about) for name, about in bundled_suites().items()]
-        if as_json:
-            print_json([dict(zip(("suite", "problems", "description"), row, strict=True)) for row in rows])
-            return
         table = plain_table("suite", right("problems"), "what they are")
         for name, count, about in rows:
             table.add_row(name, str(count), about)
@@ -51,9 +47,6 @@ def list_problems(
         return
     entries = load_suite(suite)
     problems = [load_problem(entry.path) for entry in entries]
-    if as_json:
-        print_json([{"problem": one.id, "statement": one.statement} for one in problems])
-        return
     show_answer(problems_table(problems))
     # The problem with the lowest difficulty, because a first try should succeed.
     easiest = min(range(len(entries)), key=lambda index: entries[index].difficulty or 0.0)

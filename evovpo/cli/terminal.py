@@ -39,7 +39,6 @@ class Exit(IntEnum):
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:
-    """Return the store at `url`. Raises `StoreError` if the store is missing and `create` is false."""
     from evovpo.store import Store
 
     return Store.open(url, create=create)

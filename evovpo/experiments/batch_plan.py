@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evovpo.config import BudgetConfig, Config, SandboxConfig, StoreConfig
+from evovpo.config import BudgetConfig, Config, ProposerConfig, SandboxConfig, StoreConfig
 from evovpo.config_tree import merged
 from evovpo.errors import ConfigError, EvovpoError, ProblemError, StoreError, raise_faults
 from evovpo.experiments.batch_file import Batch, cells, read_batch
@@ -18,10 +18,10 @@ from evovpo.problem.suites import problem_id
 from evovpo.proposers import CheckedProposer
 from evovpo.proposers.policy_folders import ADAPTER_FILE
 from evovpo.runs.choices import check_proposer, choose_format, open_proposer, with_style
-from evovpo.runs.request import RunRequest, open_request
+from evovpo.runs.request import CONNECTION, RunRequest, open_request
 from evovpo.store import Store
 from evovpo.store.database import parse_url
-from evovpo.types import Problem, Run
+from evovpo.types import Problem, Run, RunStatus
 
 _BASE: dict[str, object] = {"search": {"in_flight": 1}}
 
@@ -102,9 +102,14 @@ def _works(
                 faults.append(
                     f"run {cell.run_id} ({cell.problem_id}, {cell.arm.label}, seed {cell.seed}) is stored "
                     f"with {difference}; put it back as it was, give the batch another name, or remove the "
-                    f"run: evovpo store prune {cell.run_id} --yes",
+                    f"run: evovpo store prune {cell.run_id} --yes"
+                    + f" --store {store_url}"
+                    * bool(store_url),
                 )
         status = None if earlier is None else earlier.status
+        if earlier and status is RunStatus.STOPPED:
+            is_as_before = Config.from_json(earlier.config_json).budget == config.budget
+            status = status if is_as_before else RunStatus.INTERRUPTED
         yield Work(cell, found.problem, config, found.judged, status, store_url)
 
 
@@ -174,6 +179,7 @@ def _differences(problem: Problem, config: Config, stored: Run) -> Iterator[str]
 
 def _comparable(config: Config) -> Config:
     sandbox = SandboxConfig(minimum_level=config.sandbox.minimum_level)
-    # A run may have been resumed with a larger budget of tokens or money.
-    found = config.changed(store=StoreConfig(), sandbox=sandbox, budget=BudgetConfig())
+    # A run may go on with a larger budget of tokens or money, or another address.
+    connection = {name: getattr(ProposerConfig(), name) for name in CONNECTION}
+    found = config.changed(store=StoreConfig(), sandbox=sandbox, budget=BudgetConfig(), proposer=connection)
     return found.changed(run={"origin": config.run.origin[:1]})

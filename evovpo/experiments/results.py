@@ -262,7 +262,7 @@ class Results:
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
             return [said, *found]
         stopped = sum(one.row is not None and one.row["status"] == RunStatus.STOPPED for one in self.cells)
-        early = [f"{stopped} of {len(self.cells)} runs stopped early, before their evaluations were used."]
+        early = [f"{stopped} of {len(self.cells)} runs stopped early: `evovpo show RUN` says why."]
         return early * bool(stopped) + (found or ["There is one arm: nothing to compare."])
 
 

@@ -247,7 +247,6 @@ def _problem_cell(found: Sequence[CellResult]) -> str:
 
 
 def heat_map(store: Store, results: Results, problem: str) -> Record | None:
-    """Return a heat map of a problem's best reward vectors, or None if no program has been evaluated."""
     begun = (one.cell for one in results.cells if one.row is not None)
     runs = [cell.run_id for cell in begun if cell.problem_id == problem]
     judged = store.vectors(runs)  # best first

@@ -143,7 +143,6 @@ _STATUSES = {BadRequestError: 400, NotStoredError: 404}
 
 
 def json_response(record: Record, status: int = 200) -> Response:
-    """Return `record` as a JSON response. Only ASCII is written, so lone surrogates are no problem."""
     return Response(json.dumps(record, separators=(",", ":")), status, media_type="application/json")
 
 

@@ -240,7 +240,7 @@ def _run(source: Source, head: RunHead, figures: RunFigures) -> Record:
         "best_policy_version": best and best.policy_version,
         "best_at": best and best.evaluations,
         "evaluations": figures.now.evaluations,
-        "tokens": figures.now.tokens or head.server_tokens or 0,
+        "tokens": head.server_tokens or figures.now.tokens,
         "programs": len(figures.lines),
         "small_curve": [[one.evaluations, one.best if one.score is None else one.score] for one in small],
         "sandbox_seconds": round(summary.evaluation_seconds, 3),

@@ -44,7 +44,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], not
 
 
 def chart(title: str, against: str, curves: Sequence[KCurve]) -> Record:
-    """Return a line chart with `against` on the x axis. Many curves are shown without interval bands."""
     series = [
         {
             "name": label,

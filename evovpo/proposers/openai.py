@@ -56,8 +56,9 @@ class OpenAIProposer:
         self._models = tuple(with_price(one, one.base_url or settings.base_url or "") for one in named)
         if budget.money and not any(one.price for one in self._models):
             raise ConfigError(
-                f"budget.money is {budget.money:g} and no model has a price; set models.price in a file for "
-                "--config: under [[models]], price = [A, B] of a million prompt and completion tokens"
+                f"budget.money is {budget.money:g} and no model has a price; set models.price in a file: "
+                "under [[models]] (of a batch [[settings.models]]), price = [A, B] of a million tokens of "
+                "prompts and replies"
             )
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(

@@ -305,9 +305,10 @@ class Client:
         told = f"{self.server.address} failed " + (f"{failed} times" if failed > 1 else "once")
         is_patient = left > 0 and sent.call.reason.startswith(_PASSING)
         if sent.is_broke or (failed >= self.settings.attempts and not is_patient):
+            hint = "raise proposer.timeout_seconds" if sent.call.reason == "timeout" else "see its log"
+            hint = "raise the limit" if sent.is_broke else hint
             raise ServerError(
-                f"{told}, at last: {sent.call.reason}: {sent.detail}; "
-                f"{'raise the limit' if sent.is_broke else 'see its log'}, then resume the run"
+                f"{told}, at last: {sent.call.reason}: {sent.detail}; {hint}, then resume the run"
             )
         draw = random.Random(f"wait {draw_of}").uniform(0.5, 1.5)
         doubled = min(self.wait_seconds * 2.0 ** min(failed - 1, 64), _LONGEST_WAIT_SECONDS) * draw

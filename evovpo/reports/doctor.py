@@ -43,7 +43,6 @@ class DoctorReport(NamedTuple):
 
 
 def named_problem(target: str) -> Problem | None:
-    """Return the problem named `target`, or None. Raises `ProblemError` if `target` is an invalid path."""
     try:
         folder = resolve_problem(target)
     except ProblemError:

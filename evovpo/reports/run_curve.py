@@ -12,7 +12,6 @@ from evovpo.store import CurvePoint, solved_at
 
 
 def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -> list[str]:
-    """Return a text plot of the best mean reward, as `height` + 2 lines, or [] without evaluations."""
     last = curve[-1].evaluations if curve else 0
     if last == 0:
         return []
@@ -30,7 +29,6 @@ def curve_lines(curve: Sequence[CurvePoint], width: int = 72, height: int = 8) -
 
 
 def write_curve_png(view: RunView, path: Path) -> None:
-    """Write a PNG of a run's best reward or score over evaluations. Raises `ConfigError` if this fails."""
     problem, curve = view.problem, view.summary.curve
     total = len(problem.objectives)
     x = [point.evaluations for point in curve] or [0]

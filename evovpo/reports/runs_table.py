@@ -174,7 +174,6 @@ def runs_table(rows: Sequence[RunRow]) -> Table:
 
 
 def row_json(row: RunRow) -> dict[str, Json]:
-    """Return a row of the list of runs as JSON. `solved_heldout` is null if held-out results are unknown."""
     solved = {"solved_train": row.solved_train, "solved_heldout": row.solved_heldout}
     fields = {name: value for name, value in row._asdict().items() if not name.startswith("score")}
     return {**fields, "status": row.ending, **solved, **scores.score_json(row.score_name, row.score)}

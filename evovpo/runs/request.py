@@ -114,6 +114,7 @@ FIXED = {
     "search": ("strategy", "islands", "elites", "attempts", "ways"),
 }
 """Names of the settings, by section, that cannot change within a run."""
+CONNECTION = ("base_url", "timeout_seconds", "patience_seconds", "attempts", "concurrency")
 ORIGINALS = 8
 """Maximum number of programs taken over from another run, no two with the same rewards and score."""
 

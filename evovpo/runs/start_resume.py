@@ -24,11 +24,11 @@ from evovpo.proposers import Proposer, interruptible
 from evovpo.runs.choices import checked_proposer, with_models, with_style
 from evovpo.runs.driver import Driver, Progress
 from evovpo.runs.replay import build_search, rebuild
-from evovpo.runs.request import RunRequest, next_part, with_origin, with_originals
+from evovpo.runs.request import CONNECTION, RunRequest, next_part, with_origin, with_originals
 from evovpo.runs.stored import Outcome, stored_run
 from evovpo.search.search import SearchState
 from evovpo.store import Store
-from evovpo.trust import asked_for, is_marked, mark, require, state_folder
+from evovpo.trust import NOT_OPENINGS, asked_for, is_marked, mark, require, state_folder
 from evovpo.types import Problem, Run, RunPart, RunStatus, content_id
 
 _log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ def resume(
         if executor is not None:
             config = config.changed(sandbox={"executor": executor})
         known = asked_for(config, problem)
-        if new := [word for word in allow if word not in known]:
+        if new := [word for word in allow if word not in known and not word.startswith(NOT_OPENINGS)]:
             raise ConfigError(
                 f"--allow {new[0]}: run {run.id} began without it, so judgements would not compare; "
                 f"start a new run with it: evovpo evolve PROBLEM --from {run.id}"
@@ -134,7 +134,12 @@ def start_or_resume(
     if not store.has_run(request.run_id):
         return start(request, store, None, on_start, on_tell)
     executor, allow = request.config.sandbox.executor, asked_for(request.config, request.problem)
-    return resume(request.run_id, store, None, on_start, on_tell, executor, allow=allow)
+    latest, changes = Config.from_json(store.parts(request.run_id)[-1].config_json), dict[str, object]()
+    for name, (old, new) in latest.differences(request.config).items():
+        is_more = name.startswith("budget.") and old is not None and (new is None or new > old)  # type: ignore[operator]
+        if is_more or name.removeprefix("proposer.") in CONNECTION:
+            changes[name] = new
+    return resume(request.run_id, store, None, on_start, on_tell, executor, changes or None, allow)
 
 
 def _only_searcher(store: Store, run_id: str) -> contextlib.AbstractContextManager[None]:

@@ -159,9 +159,9 @@ class RunView:
         return outcome._replace(status=self.run.status.ending(outcome.solved_heldout))
 
     def _why_stopped(self, scored: Scored | None) -> str:
-        config, calls = Config.from_json(self.run.config_json), self.summary.calls
-        if self.run.status is not RunStatus.STOPPED or config.proposer.name == "imported":
+        if self.run.status is not RunStatus.STOPPED:
             return ""
+        config, calls = Config.from_json(self.run.config_json), self.summary.calls
         tokens, money = config.budget.tokens or math.inf, config.budget.money or math.inf
         if calls.prompt_tokens + calls.completion_tokens >= tokens or (calls.cost or 0.0) >= money:
             return "its budget is spent"
@@ -169,7 +169,7 @@ class RunView:
         best = self.summary.best_mean_reward if scored is None else scored.combined
         if target is not None and (best or 0.0) >= target:
             return f"the target of {target} is reached"
-        return f"no better program in {patience} evaluations" if patience else "nothing came of it"
+        return f"no better program in {patience} evaluations" if patience else ""
 
 
 def find_run(store: Store, name: str) -> str:

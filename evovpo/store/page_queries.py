@@ -34,7 +34,7 @@ class RunHead(NamedTuple):
     heldout: tuple[int, int] | None
     cost: float | None
     server_tokens: int | None
-    """Completion tokens reported by servers; None without a server."""
+    """Prompt and completion tokens reported by servers; None without a server."""
 
 
 class Browsing(Database):
@@ -176,7 +176,7 @@ def _begun(column: ColumnElement[str], characters: int) -> ColumnElement[str]:
 def _heads(connection: Connection, where: ColumnElement[bool]) -> list[RunHead]:
     cost, tokens = (
         select(func.sum(column)).where(calls.c.run_id == runs.c.id).scalar_subquery()
-        for column in (calls.c.cost, calls.c.completion_tokens)
+        for column in (calls.c.cost, calls.c.completion_tokens + func.coalesce(calls.c.prompt_tokens, 0))
     )
     more = run_events.c.at.label("changed_at"), cost.label("cost"), tokens.label("tokens")
     rows: Any = connection.execute(with_status().add_columns(*more).where(where))

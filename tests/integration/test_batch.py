@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openevolve_problems import served
 from rich.console import Console
 from running import running, wait_until
 from shell import Shell
@@ -228,6 +229,29 @@ def test_a_cell_waits_for_a_server_that_is_away(tmp_path: Path, monkeypatch: pyt
     seen: list[CellProgress] = []
     assert work.run(seen.append).proposed == 24
     assert [one.waits for one in seen[:3]] == ["waiting: m is away"] * 2 + [""]
+
+
+def test_a_batch_goes_on_at_another_address_with_a_larger_budget(evovpo: Shell) -> None:
+    with served(["```python\ndef solve(phone):\n    return phone\n```"]) as (address, _):
+        text = f"""
+name = "b"
+problems = ["strings/phone-with-hyphens"]
+evaluations = 8
+[settings]
+proposer = {{name = "openai", model = "m", base_url = "{address}"}}
+budget.tokens = 1
+"""
+        Path("b.toml").write_text(text)
+        first = evovpo("batch", "b.toml", "--store", "b.db")
+        assert "1 of 1 runs stopped early: `evovpo show RUN` says why." in first.out
+        [run] = evovpo("runs", "--store", "b.db", "--json").json
+        assert (run["status"], run["evaluations"] < 8) == ("stopped", True)
+        text = text.replace("127.0.0.1", "localhost").replace("tokens = 1", "tokens = 1000000")
+        Path("b.toml").write_text(text)
+        again = evovpo("batch", "b.toml", "--store", "b.db")
+        assert again.code == 0, again.err + again.out
+        [run] = evovpo("runs", "--store", "b.db", "--json").json
+        assert (run["status"], run["evaluations"]) == ("exhausted", 8)
 
 
 def test_a_stored_cell_with_other_settings_is_refused_and_named(tmp_path: Path) -> None:

@@ -334,16 +334,12 @@ def test_problems_are_a_page_of_suites_and_each_suite_a_list(
     overview = evovpo("problems")
     assert "Columns of text: string functions from examples." in overview.out
     assert len(overview.out.splitlines()) < 24
-    rows = {row["suite"]: row["problems"] for row in evovpo("problems", "--json").json}
-    assert (rows["strings"], rows["math"]) == (76, 7)
+    assert re.search(r"\nstrings +76 ", overview.out)
     table = evovpo("problems", "strings").out.split("\n\n")[0]
     assert max(map(len, table.splitlines())) <= 80
     (line,) = (line for line in table.splitlines() if line.startswith("strings/file-extension "))
     assert " 6+11  Give the extension of a file" in line
-    found = {row["problem"]: row for row in evovpo("problems", "strings", "--json").json}
-    assert len(found) == 76
-    statement = found["strings/file-extension"]["statement"]
-    assert statement.startswith("Give the extension of a file in capital letters.")
+    assert len(re.findall("^strings/", table, re.M)) == 76
     assert evovpo("problems", "nothing").code == 2
 
 
@@ -380,7 +376,7 @@ def test_every_command_that_the_readme_names_exists() -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        (["evolve", "p", "--seeds=3"], "evovpo batch FILE"),
+        (["evolve", "p", "--log-level=INFO"], "leave it out"),
         (["evolve", "p", "--evaluator-args", "{}"], "--set evaluator.arguments="),
     ],
 )

@@ -102,7 +102,8 @@ def test_a_filled_sheet_keeps_formulas_and_writes_dates_into_a_column_of_dates(t
 
 def test_a_form_tells_words_by_their_case() -> None:
     names = ("Ada Berg", "ADA B.", "ada berg 12", "de la Cruz", "Élan vital")
-    assert [form_of([name])[2:-3] for name in names] == ["Aa Aa", "AA Aa.", "a a 0", "a a Aa", "Aa a"]
+    assert [form_of([name])[2:-3] for name in names] == ["Aa Aa", "AA Aa.", "a a 00", "a a Aa", "Aa a"]
+    assert form_of(["A1-12-123-1234", 12.5]) == "('Aa0-00-000-000', '0.0')"
 
 
 def test_without_openpyxl_a_sheet_says_what_to_install(

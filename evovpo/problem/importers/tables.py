@@ -313,21 +313,26 @@ def is_sum(row: Mapping[str, Any]) -> bool:
 
 
 def form_of(values: Iterable[Any]) -> str:
-    """Return the pattern of values. A number becomes `0`, a word `a`, `Aa` or `AA` according to its case."""
+    """Return the pattern of values. A word becomes `a`, `Aa` or `AA` according to its case, and a number `0`,
+    in texts `0`, `00` or `000` according to its number of digits."""
 
     def shape(word: re.Match[str]) -> str:
         first, others = word[0][:1], word[0][1:]
         return "a" if not first.isupper() else "AA" if others.isupper() else "Aa"
 
-    return re.sub(r"[^\W\d_]+", shape, re.sub(r"\d+", "0", repr(tuple(values))))
+    def digits(value: Any) -> str:
+        if isinstance(value, str):
+            return re.sub(r"\d+", lambda run: "000"[: len(run[0])], value)
+        return re.sub(r"\d+", "0", repr(value))
+
+    return re.sub(r"[^\W\d_]+", shape, repr(tuple(map(digits, values))))
 
 
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
     """Return {inputs: numbers of rows, from 1} for empty cells of `column` with a new pattern of inputs.
 
     A pattern (`form_of`) is new if no example has it, or if a column that repeats a few values in the
-    examples, such as titles, has another value. Each new pattern has one entry; the key is the inputs of the
-    first row with the pattern, as text.
+    examples has another value. The key of its entry is the inputs of the first row with it, as text.
     """
     examples = [row.inputs for row in (*problem.train, *problem.heldout)]
     columns = [list(map(repr, column)) for column in zip(*examples, strict=True)]
