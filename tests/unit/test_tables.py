@@ -173,6 +173,13 @@ def test_a_table_is_written_as_its_name_says_or_as_it_was(
     assert (tmp_path / out).read_text(encoding="utf-8") == expected
 
 
+def test_line_ends_are_kept_and_what_was_latin_1_is_marked_as_utf_8(tmp_path: Path) -> None:
+    table = written(tmp_path / "a.csv", "n;m\r\nMüller;x\r\n".encode("latin-1"))
+    with (tmp_path / "b.csv").open("w", encoding="utf-8", newline="") as file:
+        write_rows(file, tmp_path / "b.csv", table, read_table(table), {})
+    assert (tmp_path / "b.csv").read_bytes() == "\ufeffn;m\r\nMüller;x\r\n".encode()
+
+
 def test_a_sheet_keeps_what_is_not_filled(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     sheet(tmp_path / "a.xlsx", ("n", "short"), (36, None), (None, None), ("=1+1", "kept"))

@@ -143,12 +143,12 @@ def write_rows(
     if kind == ".jsonl":
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     elif kind != ".xlsx":
-        head = "\t" * (kind == ".tsv")
-        if before == kind:
-            with table.open(encoding="latin-1") as source:
-                head = source.readline()
-        file.write("\ufeff" * head.startswith("ï»¿"))  # Excel's mark of UTF-8
-        writer = csv.writer(file, delimiter=_separator(head), lineterminator="\n")
+        data = table.read_bytes() if before == kind else b"\t" * (kind == ".tsv")
+        head = data.partition(b"\n")[0].decode("latin-1")
+        is_latin = "\ufffd" in data.decode(errors="replace")
+        file.write("\ufeff" * (head.startswith("ï»¿") or is_latin))  # for Excel
+        end = "\r\n" if head.endswith("\r") else "\n"
+        writer = csv.writer(file, delimiter=_separator(head.rstrip("\r")), lineterminator=end)
         writer.writerow(rows[0])
         for number, row in enumerate(rows, start=1):
             new = {name for name, numbers in changed.items() if number in numbers}
@@ -263,7 +263,7 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     entry = next(name for name, column in columns.items() if column == wanted)
     empty = {column: [row[column] in ("", None) for row in rows] for column in rows[0]}
     same = [column for column in rows[0] if column != wanted and empty[column] == empty[wanted]]
-    also = same if sum(empty[wanted]) > _FEW_EMPTY and not inputs else []  # to be filled later
+    also = same if sum(empty[wanted]) > _FEW_EMPTY and not inputs else []
     others = [name for name in columns if name != entry]
     used = {*inputs} or {*rows[0]} - {*also}
     parameters = [name for name in others if columns[name] in used] or others
@@ -314,7 +314,7 @@ def is_sum(row: Mapping[str, Any]) -> bool:
 
 def form_of(values: Iterable[Any]) -> str:
     """Return the pattern of values. A word becomes `a`, `Aa` or `AA` according to its case, and a number `0`,
-    in texts `0`, `00` or `000` according to its number of digits."""
+    in texts `0`, `00` or `000` by its digits."""
 
     def shape(word: re.Match[str]) -> str:
         first, others = word[0][:1], word[0][1:]
