@@ -144,8 +144,7 @@ def apply(
                 continue
             before = row.get(column)
             row[column] = value if before in (None, "") else before
-            is_given = before not in (None, "", value)
-            is_other = is_given and not same_value(value, tables.cell_value(before))
+            is_other = before not in (None, "", value) and not same_value(value, tables.cell_value(before))
             if reason is not None:
                 failed.append({"row": number, "error": reason})
             elif is_other:

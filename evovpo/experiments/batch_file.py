@@ -120,7 +120,8 @@ def _variants(reader: PartReader, data: Mapping[str, Any], key: str) -> tuple[Va
     section, field = ("proposer", "name") if key == "proposers" else ("search", "strategy")
     settings = data.get("settings")
     of_section = settings.get(section) if isinstance(settings, Mapping) else None
-    usual = of_section.get(field, known[0]) if isinstance(of_section, Mapping) else known[0]
+    given = of_section if isinstance(of_section, Mapping) else {}
+    usual = given.get(field, "openai" if given.get("base_url") else known[0])
     value = data.get(key, [usual])
     if not (isinstance(value, list) and value):
         reader.add(f"{key}: expected names or [[{key}]] tables, found {value!r:.80}")

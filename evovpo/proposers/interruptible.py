@@ -27,7 +27,7 @@ def run(work: Coroutine[Any, Any, _T]) -> _T:
 async def in_thread(function: Callable[..., _T], *arguments: Any) -> _T:
     """Like `asyncio.to_thread`, but after an interrupt nothing waits for the end of the call."""
     future = Future[tuple[Any, BaseException | None]]()
-    future.set_running_or_notify_cancel()  # now it cannot be cancelled
+    future.set_running_or_notify_cancel()
 
     def call() -> None:
         try:

@@ -68,7 +68,7 @@ def judgement_table(problem: Problem, evaluation: Evaluation | None) -> Renderab
     said |= {name: ("", role) for name, role in others if name not in said}
     for name, (reward, text) in said.items():
         value = _metric_text(values[name]) if name in values else "-"
-        text = text.partition("; the initial program's is")[0]  # misleads if noisy
+        text = text.partition("; the initial program's is")[0]
         cells = [name, *[value] * is_raw, *[reward] * (not is_one)]
         table.add_row(*(Text(printable(cell)) for cell in cells), Text(printable(text), style="dim"))
     return table

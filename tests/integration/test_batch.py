@@ -238,7 +238,7 @@ name = "b"
 problems = ["strings/phone-with-hyphens"]
 evaluations = 8
 [settings]
-proposer = {{name = "openai", model = "m", base_url = "{address}"}}
+proposer = {{model = "m", base_url = "{address}"}}
 budget.tokens = 1
 """
         Path("b.toml").write_text(text)

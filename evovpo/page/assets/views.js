@@ -198,7 +198,7 @@ function paging({ offset, total, more }, shown) {
 }
 
 const AXES = [["evaluations", "evaluations"], ["tokens", "tokens"], ["seconds", "seconds of sampling and sandbox"]];
-const axisOf = (query) => AXES.find(([key]) => key === query.get("by")) || AXES[0];
+const axisOf = (query, axes = AXES) => axes.find(([key]) => key === query.get("by")) || axes[0];
 
 // The best program beside the starting program that it descends from; `family` is nearest first.
 function bestView(family, query, run) {
@@ -212,7 +212,8 @@ function bestView(family, query, run) {
 function overview(data, query, run) {
   const isScored = run.best_score !== null, isOne = isScored && run.components.length === 1, score = [["score", `best ${run.score_name}`]];
   const shown = [...(isScored ? score : []), ...(isOne ? [] : [["best", "best and mean"], ["components", "best of each component"]])];
-  const [by, xLabel] = axisOf(query), what = query.get("show") || shown[0][0];
+  const axes = AXES.filter(([key]) => key !== "tokens" || run.curve.tokens.at(-1) > 0);  // replies of servers have none
+  const [by, xLabel] = axisOf(query, axes), what = query.get("show") || shown[0][0];
   const xs = run.curve[by], end = xs.at(-1) ?? 0;
   const line = (name, ys, stepped) => ({ name, stepped, points: xs.map((x, i) => [x, ys[i]]).filter((pair) => pair[1] !== null) });
   const rises = (one) => [[0, 0], ...one.rises.map((rise) => [rise[by], rise.value]), [end, one.rises.at(-1)?.value ?? 0]];
@@ -231,7 +232,7 @@ function overview(data, query, run) {
       ["found after", run.best_at !== null && counted(run.best_at)],
       ["written by policy", run.best_policy_version || null]]),
     el("div", { class: "columns" },
-      section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", AXES, by)),
+      section("Curve", filters(choice("show", "show", shown, what), choice("against", "by", axes, by)),
         lineChart({ series, xLabel, most: 560, ...(what === "score" ? { yLabel: run.score_name } : { yLabel: "reward", low: 0, high: 1 }) }),
         what === "components" && run.components.length > 24 && el("p", {}, "The first 24 components are drawn.")),
       section("Best program", bestView(data.programs, query, run))),
