@@ -276,8 +276,7 @@ def _watched(
         view = stored_run(opened, outcome.run)
         found, best, name = view.summary.by_status, best_of(view, opened), opened.name
         reason = nothing_judged(outcome, view.summary)
-        unread = opened.answers(outcome.run, 0, 1, ParseStatus.UNPARSED, 0)
-        if reason and unread:
+        if reason and (unread := opened.answers(outcome.run, 0, 1, ParseStatus.UNPARSED, 0)):
             reason += f" ({unread[0]['reason']})"
         if found and Status.OK not in found:
             status = max(found, key=found.__getitem__)

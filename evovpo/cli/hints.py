@@ -17,7 +17,6 @@ def refuse_unknown(arguments: Sequence[str]) -> None:
     if len([word for word in words if word in ("--config", "-c")]) > 1:
         raise ConfigError("--config: expected one file, found two; give one")
     command = next((word for word in words if not word.startswith("-")), "")
-    for option in ("", *words):
-        if hint := _HINTS.get((command, option)) or _HINTS.get(("", option)):
-            name = f"evovpo {command} {option}".rstrip()
-            raise ConfigError(f"{name} does not exist; {hint}")
+    for option in words:
+        if hint := _HINTS.get((command, option)):
+            raise ConfigError(f"evovpo {command} {option} does not exist; {hint}")

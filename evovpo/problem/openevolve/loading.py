@@ -271,8 +271,7 @@ def _what_it_lacks(initial: Evaluation, config: Config, folder: Path) -> str:
     if lacks := what_is_missing(initial.feedback, config.evaluator.allow):
         return lacks
     names = [path.name for path in folder.glob(".*") if path.is_file() and not path.name.startswith(".git")]
-    what, name = ("hidden files", names[0]) if names else ("files outside of its folder", "PATH")
-    return f"{what} are left out: open one with --allow read={name}"
+    return f"hidden files are left out: open one with --allow read={names[0]}" if names else ""
 
 
 def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:
@@ -280,8 +279,9 @@ def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)
-    lacks = _what_it_lacks(initial, config, folder)
-    return said and f"the initial program fails ({said[:300]})" + f"; {lacks}" * bool(lacks)
+    usual = "files outside of its folder are left out: open one with --allow read=PATH"
+    lacks = _what_it_lacks(initial, config, folder) or usual
+    return said and f"the initial program fails ({said[:300]}); {lacks}"
 
 
 def _remarks(
