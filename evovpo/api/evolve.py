@@ -13,7 +13,7 @@ from rich.console import Console
 from evovpo.api.best import Best, best_of
 from evovpo.api.evaluators import EvaluatorFunction, project_of
 from evovpo.api.frames import frame_rows, is_frame
-from evovpo.api.interrupts import outside_loop, short_errors
+from evovpo.api.interrupts import in_python, outside_loop, short_errors
 from evovpo.api.notebook import curve_html, curve_of, ending
 from evovpo.api.own_proposer import Proposing, proposer_of
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, scorer_of
@@ -21,7 +21,7 @@ from evovpo.config import Config
 from evovpo.errors import ConfigError, ProblemError
 from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
-from evovpo.reports.advice import common_fault
+from evovpo.reports.advice import common_fault, stored_advice
 from evovpo.reports.live import LiveProgress, loading_message
 from evovpo.reports.run_report import nothing_judged
 from evovpo.reports.text import counted
@@ -61,13 +61,17 @@ class EvolveResult:
     """Name of the score that ranks programs; the curve shows this score."""
     curve: tuple[tuple[int, float], ...] = ()
     """(evaluations, best score so far) for each improvement, and for the end of the run."""
+    advice: tuple[str, ...] = ()
+    """Suggestions for an unsolved run, the most useful first."""
 
     def _repr_html_(self) -> str:
         reason = f" ({self.stopped})" * bool(self.stopped)
         head = (
             f"<b>run {self.id}</b>: {escape(self.ending + reason)}, {counted(self.evaluations, 'evaluation')}"
         )
-        return f"{head}{self.best._repr_html_()}{curve_html(self.curve, self.score_name)}"
+        advice = "".join(f"<li>{escape(line)}</li>" for line in self.advice)
+        curve = curve_html(self.curve, self.score_name)
+        return f"{head}{self.best._repr_html_()}{curve}<ul>{advice}</ul>"
 
 
 @short_errors
@@ -282,6 +286,10 @@ def _watched(
             status = max(found, key=found.__getitem__)
             fault = common_fault(opened, view.problem.version, status)
             reason = reason or f"every program failed, most often with {fault or status}"
+        advice = tuple(map(in_python, stored_advice(opened, view, is_failed=bool(reason))))
+    if is_shown and advice:
+        said = "\n".join(["Suggestions:", *(f"- {line}" for line in advice)])
+        console.print(said, markup=False, soft_wrap=True)
     if faults:
         count = f"{len(faults)} of {outcome.executed} programs"
         doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")
@@ -297,4 +305,5 @@ def _watched(
         ending=ending(outcome),
         score_name=outcome.score_name or "mean reward",
         curve=curve_of(view),
+        advice=advice,
     )

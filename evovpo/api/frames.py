@@ -1,7 +1,8 @@
 """Reads DataFrames (pandas or Polars) and NumPy values as plain JSON values."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ def is_frame(value: object) -> bool:
 def frame_rows(frame: Any, what: str) -> list[dict[str, Json]]:
     """Return each row of a DataFrame as {column: plain value}. Column names become text.
 
+    Midnights keep their time in a column with other times.
     `what` names the DataFrame in errors. Raises `ProblemError` for another object, for columns of the same
     name, and for infinite numbers.
     """
@@ -45,10 +47,20 @@ def frame_rows(frame: Any, what: str) -> list[dict[str, Json]]:
         found = f"a {type(frame).__name__}" + f" of columns {', '.join(names)}" * bool(names)
         raise ProblemError(f"{what}: expected a DataFrame of different columns, found {found}; give one")
     rows = frame.itertuples(index=False, name=None) if hasattr(frame, "itertuples") else frame.rows()
-    found_rows = [dict(zip(names, map(plain, row), strict=True)) for row in rows]
+    columns = [_column(cells) for cells in zip(*rows, strict=True)]
+    found_rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     for number, row in enumerate(found_rows):
         for name, value in row.items():
             if isinstance(value, float) and math.isinf(value):
                 where = f"{what}: column {name!r}, row {number} (from 0)"
                 raise ProblemError(f"{where}: expected a finite number, found {value}; correct it")
     return found_rows
+
+
+def _column(cells: Sequence[Any]) -> list[Any]:
+    found: list[Any] = [plain(cell) for cell in cells]
+    times = [place for place, cell in enumerate(cells) if isinstance(cell, datetime) and found[place]]
+    if any(" " in found[place] for place in times):
+        for place in times:
+            found[place] = str(cells[place])
+    return found

@@ -20,14 +20,23 @@ _STOPPED = (
 
 
 _OPTIONS = {
+    r"evovpo resume (\S+)": r"evovpo.resume('\1') with",
     r"--base-url URL --model NAME": "base_url= and model=, or proposer=",
     r" \(choose with --columns A,B\)": "",
     r"--set ([\w.]+)=([^\s;,)]+)": r"settings={'\1': \2}",
     r"--allow ([^\s;,)]+)": r"settings={'evaluator.allow': ['\1']}",
     r"--from ([^\s;,)]+)": r"settings={'run.origin': ['\1']}",
-    r"--(evaluations|seed|config)\b": r"\1=",
+    r"--(evaluations|seed|config)\b ?": r"\1=",
+    r" \(# in the table\)": "",
 }
 """Options of the command line -> arguments in Python."""
+
+
+def in_python(text: str) -> str:
+    """Return a message with arguments in Python in place of options."""
+    for option, argument in _OPTIONS.items():
+        text = re.sub(option, argument, text)
+    return text
 
 
 def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -42,8 +51,7 @@ def short_errors(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*arguments, **named)
         except (EvovpoError, KeyboardInterrupt) as error:
             cause = error.__cause__ if isinstance(error, ProposerError) else None
-            for option, argument in _OPTIONS.items():
-                error.args = tuple(re.sub(option, argument, str(part)) for part in error.args)
+            error.args = tuple(in_python(str(part)) for part in error.args)
             raise error.with_traceback(None) from cause
 
     return called

@@ -301,11 +301,9 @@ def _finish(
 
 
 def show_advice(store: Store, view: RunView, is_failed: bool = False, output_dir: Path | None = None) -> None:
-    from evovpo.reports.advice import advice, common_fault
+    from evovpo.reports.advice import stored_advice
 
-    rows = store.answers(view.run.id, 0, 1000, None, 100)
-    fault_of = partial(common_fault, store, view.problem.version)
-    if found := advice(view, store_option(store) + _folder_option(output_dir), rows, is_failed, fault_of):
+    if found := stored_advice(store, view, store_option(store) + _folder_option(output_dir), is_failed):
         say("\n".join(["\nSuggestions:", *(f"- {line}" for line in found)]))
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, islice
 from typing import Any
 
@@ -110,6 +111,17 @@ def _reasons(
         yield "a larger model behind a server: --base-url URL --model NAME"
     if not is_failed:
         yield "another --seed" + f", or {further}" * (not late)
+
+
+def stored_advice(
+    store: Store, view: RunView, store_option: str = "", is_failed: bool = False
+) -> Sequence[str]:
+    """Return the advice for a stored run; see `advice`."""
+    if view.outcome(0.0).is_right:
+        return ()
+    answers = store.answers(view.run.id, 0, 1000, None, 100)
+    fault_of = partial(common_fault, store, view.problem.version)
+    return advice(view, store_option, answers, is_failed, fault_of)
 
 
 def common_fault(store: Store, version: str, status: Status) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from evovpo.config import Config, EvaluatorConfig, RunConfig, StoreConfig
-from evovpo.errors import ConfigError, ProblemError, StoreError
+from evovpo.errors import ConfigError, InitialProgramError, ProblemError, StoreError
 from evovpo.judging.evaluator import Scorer
 from evovpo.judging.executors import open_executor
 from evovpo.problem.examples import repeated_rows
@@ -20,7 +20,7 @@ from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
 from evovpo.runs.choices import check_proposer, choose_format, with_style
 from evovpo.runs.stored import find_run, stored_run
-from evovpo.sandbox.openings import split_words
+from evovpo.sandbox.openings import split_words, what_is_missing
 from evovpo.search.search import SearchState
 from evovpo.store import Store
 from evovpo.types import Evaluation, Problem, Run, RunPart, Status
@@ -82,6 +82,8 @@ def open_request(
         problem, initial = opened.problem, opened.initial
         judged = () if opened.config.evaluator.judges else opened.judged
         fault = "" if initial is None else initial_fault(initial, opened.config, Path(str(problem.folder)))
+        if initial and fault and is_run and what_is_missing(initial.feedback, opened.config.evaluator.allow):
+            raise InitialProgramError(f"not usable: {fault}", dict(initial.metrics or ()))
         doubts = [f"not usable: {fault}. If all programs fail alike, the run ends"] if fault else []
         shown = name + f" --config {yaml}" * bool(yaml)
         remarks = (*opened.settings.remarks(shown), *doubts, *opened.remarks)

@@ -53,6 +53,12 @@ def test_the_rows_of_a_frame_are_exact() -> None:
     assert frame_rows(frame, "it") == [{"x": 0.12345678901234567, "5": 2**60, "day": "2024-01-31"}]
 
 
+def test_a_column_of_times_keeps_its_midnights() -> None:
+    times = pandas.to_datetime(["2024-01-31", None, "2024-01-31 10:30"], format="ISO8601")
+    rows = frame_rows(pandas.DataFrame({"at": times}), "it")
+    assert [row["at"] for row in rows] == ["2024-01-31 00:00:00", None, "2024-01-31 10:30:00"]
+
+
 @pytest.mark.parametrize(
     ("frame", "said"),
     [

@@ -241,10 +241,16 @@ def test_a_zero_for_want_of_a_tool_is_not_usable_and_ends_the_run(
     assert f"{tool} is closed in the sandbox: open it with --allow path={tool.parent}" in answer.err
     assert "can be used" not in answer.out
     assert command("check", folder, "--allow", f"path={tool.parent}").code == 0
+    store = ("--store", f"sqlite:///{tmp_path}/evovpo.db")
+    unpaid = command("evolve", folder, "--base-url", "http://localhost:9/v1", "--model", "m", *store)
+    assert unpaid.code == 3
+    assert "error: not usable: the initial program fails" in unpaid.err
+    evaluator = folder / "evaluator.py"
+    evaluator.write_text(evaluator.read_text().replace("turbo-tool", "/turbo-tool"))
     with numbered(lambda number: f"```python\n{PROGRAM.replace('1.0', str(number))}```") as address:
         run = command(
             *("evolve", folder, "--base-url", address, "--model", "m", *SETTINGS, "-n", "64", "--json"),
-            *("--store", f"sqlite:///{tmp_path}/evovpo.db"),
+            *store,
         )
     assert run.code == 3
     assert "not usable" in run.err
