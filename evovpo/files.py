@@ -61,7 +61,6 @@ def write_errors(
 
 
 def write_json(path: Path, value: object, indent: int | None = None) -> None:
-    """Write a value as JSON, atomically."""
     with written_whole(path) as partial:
         partial.write_text(json.dumps(value, indent=indent) + "\n")
 

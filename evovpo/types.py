@@ -345,7 +345,6 @@ class Prompt:
 
     @property
     def parent_id(self) -> str | None:
-        """Id of the program to improve, or None."""
         return next((p.program_id for p in self.parents if p.role is ParentRole.PARENT), None)
 
     @property

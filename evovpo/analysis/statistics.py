@@ -141,7 +141,6 @@ class Interval(NamedTuple):
     low: float
     high: float
     n: int
-    """Number of tasks."""
 
     def __format__(self, spec: str) -> str:
         return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"

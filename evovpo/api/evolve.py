@@ -51,7 +51,6 @@ class EvolveResult:
     """True if every held-out example passes too; None without held-out examples."""
     best: Best
     evaluations: int
-    """Number of candidate programs that the run proposed."""
     store: str
     stopped: str
     """Why an unsolved run ended early or judged no program; else empty."""
@@ -296,7 +295,7 @@ def _watched(
     doubts += [reason] * bool(reason)
     return EvolveResult(
         id=outcome.run,
-        solved_train=outcome.solved_train,
+        solved_train=outcome.solved,
         solved_heldout=outcome.solved_heldout,
         best=best,
         evaluations=outcome.evaluations,

@@ -19,7 +19,6 @@ def ending(outcome: Outcome) -> str:
 
 
 def program_html(source: str, numbers: Mapping[str, object]) -> str:
-    """Return HTML that shows a program and its named rewards or raw metrics."""
     shown = sorted(numbers.items(), key=lambda item: item[1] == 1.0)[:_MOST_BARS]
     cells = (f"<tr><td>{escape(name)}</td><td>{escape(_number(value))}</td></tr>" for name, value in shown)
     more = f"<tr><td>and {len(numbers) - _MOST_BARS} more</td></tr>" * (len(numbers) > _MOST_BARS)

@@ -1,9 +1,8 @@
 """The commands on runs: list, show, replay, doctor, and import from OpenEvolve."""
 
-import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -112,35 +111,27 @@ def replay(
 
     [dim]Example:[/dim]  evovpo replay latest --verify
     """
-    from evovpo.reports.run_report import outcome_json
     from evovpo.runs.replay import rebuild
     from evovpo.runs.replay import verify as verify_run
-    from evovpo.runs.stored import find_run, read_run
+    from evovpo.runs.stored import find_run
 
-    began = time.monotonic()
     with open_store(store_url) as store:
         run_id = find_run(store, run)
-        said, difference = "", None
         try:
-            if verify:
-                compared = verify_run(run_id, store)[1]
-                said = f"Identical: all {compared} asks and tells of run {run_id} come out as stored."
-            else:
-                standing = rebuild(run_id, store)[0].standing
-                said = f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells."
-        except ReplayError as error:
-            if not verify:
-                raise
-            difference = error
-        if as_json:
-            seconds = time.monotonic() - began
-            found: dict[str, Any] = outcome_json(read_run(store, run_id).outcome(seconds))
-            if verify:
-                found["identical"] = difference is None
-            print_json(found)
-    if difference is not None:
-        raise difference
-    if not as_json:
+            search, events = verify_run(run_id, store) if verify else (rebuild(run_id, store).search, 0)
+        except ReplayError:
+            if verify and as_json:
+                print_json({"run": run_id, "identical": False})
+            raise
+    standing = search.standing
+    said = f"Run {run_id} rebuilt: {standing.proposed} evaluations in {standing.tells} tells."
+    found = {"run": run_id, "evaluations": standing.proposed, "solved": standing.is_solved}
+    if verify:
+        said = f"Identical: all {events} asks and tells of run {run_id} come out as stored."
+        found["identical"] = True
+    if as_json:
+        print_json(found)
+    else:
         say(said)
 
 

@@ -54,10 +54,6 @@ class ImportResult:
     """False if this checkpoint was imported before."""
     programs: int = 0
     copies: int = 0
-    migrants: int = 0
-    """Number of programs that reached their island by migration."""
-    parents_gone: int = 0
-    """Number of programs whose parent is not in the checkpoint."""
     prompts: int = 0
     """Number of programs for which the checkpoint has the prompt."""
     faults: tuple[str, ...] = ()
@@ -154,7 +150,6 @@ class _Importer:
                 copies.add(evolved.id)
             known.add(program.id)
         self.found.copies = len(copies)
-        self.found.migrants = sum(evolved.is_copy for evolved in self.checkpoint.programs)
         kept = [evolved for evolved in self.checkpoint.programs if evolved.id not in copies]
         self.found.programs = len(kept)
         seeds = [item for item in kept if not item.iteration and item.parent is None] or kept[:1]
@@ -179,7 +174,6 @@ class _Importer:
 
     def _evolved(self, evolved: CheckpointProgram) -> Iterator[Prompt | Tell]:
         parents = self._parents(evolved)
-        self.found.parents_gone += not parents
         self.found.prompts += bool(evolved.messages)
         shown = {"parents": parents, "messages": evolved.messages}
         prompt = self._ask(PromptKind.MUTATE, island=evolved.island, **shown)

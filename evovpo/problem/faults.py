@@ -27,7 +27,6 @@ class Faults:
                 self.add(file, f"{where}{key}", "a known key", "this one", nearest_hint(key, known))
 
     def raise_any(self) -> None:
-        """Raise `ProblemError` if an error was added."""
         raise_faults(self.texts, ProblemError)
 
 

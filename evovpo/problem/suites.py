@@ -36,7 +36,6 @@ def bundled_root() -> Path:
 
 
 def bundled_problems() -> tuple[str, ...]:
-    """Return the names of the bundled problems, such as `strings/phone-dashes`."""
     root = bundled_root()
     return tuple(sorted(path.parent.relative_to(root).as_posix() for path in root.glob("**/problem.toml")))
 

@@ -116,7 +116,6 @@ def _reasons(
 def stored_advice(
     store: Store, view: RunView, store_option: str = "", is_failed: bool = False
 ) -> Sequence[str]:
-    """Return the advice for a stored run; see `advice`."""
     if view.outcome(0.0).is_right:
         return ()
     answers = store.answers(view.run.id, 0, 1000, None, 100)

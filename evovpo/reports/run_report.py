@@ -184,7 +184,7 @@ def outcome_json(outcome: Outcome) -> dict[str, Json]:
     return {
         **fields,
         **score_json(outcome.score_name, outcome.score),
-        "solved_train": outcome.solved_train,
+        "solved_train": outcome.solved,
         "solved_heldout": outcome.solved_heldout,
     }
 
@@ -194,8 +194,7 @@ def run_json(view: RunView, ancestors: Sequence[Ancestor]) -> dict[str, Json]:
     del outcome["seconds"]
     point_keys = ("evaluations", "best_mean_reward", "examples_passed")
     metrics: dict[str, Json] = {}
-    if view.problem.evaluator is not None:  # the raw metrics of the best program
-        metrics["metrics"] = dict((view.evaluation.metrics if view.evaluation else None) or ())
+    if view.problem.evaluator is not None:
         metrics["score_curve"] = [
             {"evaluations": point.evaluations, "score": point.combined}
             for point in combined_curve(view.scores)

@@ -46,7 +46,6 @@ class RebuiltRun(NamedTuple):
 
 
 def build_search(problem: Problem, config: Config, run: Run) -> SearchState:
-    """Return a new search for a run, before its first prompt."""
     settings = config.search.changed(evaluations=run.evaluations)
     made_by, language = choose_format(problem, config), join_language(problem)
     return SearchState(problem, settings, made_by, run.id, search_seed(problem, run.seed), language)

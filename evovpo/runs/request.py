@@ -31,7 +31,6 @@ class RunRequest:
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...] = ()
-    """Known evaluations on this problem version."""
     run_id: str = ""
     scorer: Scorer | None = None
     """A function of this process that replaces the problem's own scorer."""

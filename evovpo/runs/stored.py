@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
     run: str
     solved: bool
-    """The same as `solved_train`."""
+    """True if the best program has full reward on every training row (or objective)."""
     best_mean_reward: float
     train_passed: int
     """Number of training rows (or objectives) that the program with the best mean reward passes."""
@@ -46,7 +46,6 @@ class Outcome(NamedTuple):
     """Number of programs run in the sandbox, including starting programs."""
     joins: int
     seconds: float
-    """Wall-clock seconds of the run in this process."""
     program: str
     """Source of the best program by `combined_score` or, if there is no such score, by mean reward."""
     stopped: str = ""
@@ -66,11 +65,6 @@ class Outcome(NamedTuple):
     @property
     def best(self) -> float:
         return self.best_mean_reward if self.score is None else self.score
-
-    @property
-    def solved_train(self) -> bool:
-        """True if the best program has full reward on every training row (or objective)."""
-        return self.solved
 
     @property
     def solved_heldout(self) -> bool | None:
@@ -107,11 +101,9 @@ class Ancestor(NamedTuple):
     made_from: tuple[Parent, ...]
     mean_reward: float
     passed: int
-    """Number of objectives with full reward."""
     score: float | None = None
     """Score of the program; None if programs are not ranked by a single score."""
     idea: str = ""
-    """The model's description of the change, in one line."""
 
 
 @dataclasses.dataclass(frozen=True)

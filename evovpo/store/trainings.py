@@ -33,7 +33,6 @@ class Trainings(Database):
 
     @reading
     def policy_versions(self, connection: Connection) -> list[PolicyVersion]:
-        """Return all policy versions, ascending by number."""
         return list(_versions(connection).values())
 
     def _required(self, connection: Connection, number: int) -> PolicyVersion:

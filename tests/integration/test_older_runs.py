@@ -59,7 +59,7 @@ def test_an_older_run_keeps_its_programs_and_goes_on_as_a_new_part(
         with caplog.at_level(logging.WARNING):
             outcome = resume("older", store)
         assert "goes on from its best programs as a new part" in caplog.text
-        assert outcome.evaluations == 60 or outcome.solved_train
+        assert outcome.evaluations == 60 or outcome.solved
         assert [part.asks_before for part in store.parts("older")] == [0, len(found.search.tickets)]
 
 

@@ -494,7 +494,7 @@ def test_a_run_is_resumed_reported_and_refused_where_its_project_changed(tmp_pat
         assert outcome.program_id == outcome.best_mean_program_id == Program(outcome.program).id
         assert outcome.program_mean_reward == outcome.best_mean_reward
         shown = run_json(view, [])
-        assert shown["metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
+        assert shown["best_metrics"] == {"near": 0.875, "large": 3.5, "combined_score": 0.875}
         assert shown["score_curve"] == [
             {"evaluations": 0, "score": 0.25},
             {"evaluations": 1, "score": 0.5},

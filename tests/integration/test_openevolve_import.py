@@ -123,8 +123,7 @@ def test_a_folder_without_a_checkpoint_is_one_clear_error(tmp_path: Path) -> Non
 def test_an_imported_run_is_shown_and_importing_again_changes_nothing(tmp_path: Path, store: Store) -> None:
     folder = write_checkpoint(tmp_path / "packing" / "checkpoint_10")
     found = bring_in(store, folder)
-    assert (found.programs, found.copies, found.parents_gone, found.prompts) == (4, 1, 1, 1)
-    assert found.migrants == 1
+    assert (found.programs, found.copies, found.prompts) == (4, 1, 1)
     view = read_run(store, found.run)
     assert view.run.status is RunStatus.STOPPED
     assert view.best.source == BETTER
@@ -238,7 +237,7 @@ def test_a_run_of_openevolve_with_its_migration_is_imported_as_its_own_database_
 
     imported = ("import-openevolve", output, "--store", store.name, "--json")
     answer = evovpo(*imported)
-    assert (answer.code, answer.json["migrants"]) == (0, migrants)
+    assert answer.code == 0
     assert migrants >= 3
     assert len(database.programs) > 20
     assert answer.json["programs"] + answer.json["copies"] == len(database.programs)

@@ -73,7 +73,7 @@ def outcome(**changes: object) -> Outcome:
 
 def test_a_stored_run_gives_the_outcome_that_it_ended_with(view: RunView) -> None:
     found = view.outcome(0.0)
-    assert (found.solved_train, found.solved_heldout, found.train_passed, found.heldout_passed) == (
+    assert (found.solved, found.solved_heldout, found.train_passed, found.heldout_passed) == (
         True,
         True,
         5,

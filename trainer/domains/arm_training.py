@@ -101,7 +101,6 @@ def measure(
 
 
 def load_start_model(domain: TaskFamily) -> Any:
-    """Return the domain's start model, loaded for training on a CPU."""
     return AutoModelForCausalLM.from_pretrained(
         domain.model_folder, attn_implementation="eager", trust_remote_code=False
     )

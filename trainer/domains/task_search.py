@@ -58,7 +58,6 @@ def run_searches(model: Any, searches: Sequence[OpenSearch]) -> None:
 
 
 def as_rollout(prompt: Prompt, index: int, completion: Completion, text: str = "") -> Rollout:
-    """Return a completion as a `Rollout` for a search that is not stored."""
     return Rollout(
         f"{prompt.id}-{index}", prompt.id, index, 0, text, completion.token_ids, completion.logprobs, None,
         Sampling(), "stop", 0.0,

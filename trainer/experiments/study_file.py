@@ -17,7 +17,6 @@ _SEARCH_DOMAINS = ("strings",)
 
 
 def bundled_studies() -> list[str]:
-    """Return the names of the bundled studies."""
     return sorted(path.stem for path in _BUNDLED.glob("*.toml"))
 
 

@@ -47,7 +47,6 @@ def open_words(name: str, split: Split, count: int, answers: int) -> Domain:
 
 
 def words_of(maze: Maze, answers: int) -> str:
-    """Return the prompt that asks for `answers` routes through a maze."""
     tags = [_EXAMPLES[place % len(_EXAMPLES)] for place in range(answers)]
     lines = [f"<route_{number}>{moves}</route_{number}>" for number, moves in enumerate(tags, 1)]
     form = _ONE if answers == 1 else _SEVERAL.format(answers, "\n".join(lines))

@@ -36,7 +36,6 @@ _SEPARATORS = (" ", "-", "_", ".", "/", ",", ", ", ":", ";", "|", " - ", ": ", "
 
 
 def word(rng: Random) -> str:
-    """Return a pronounceable lower-case word of one to three syllables."""
     text = ""
     for _ in range(rng.choices((1, 2, 3), (3, 5, 2))[0]):
         text += rng.choice(_ONSETS) + rng.choice(_VOWELS)
