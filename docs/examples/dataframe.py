@@ -11,7 +11,7 @@ people = pandas.DataFrame(
     }
 )
 run = evovpo.evolve(
-    examples=people,  # the last column is the result; rows without one are left out, and a warning says so
+    examples=people,  # the last column is the result, or output=NAME; rows without one are left out
     evaluations=300,
     store="people.db",
 )

@@ -79,6 +79,7 @@ class Search:
         """True if some program has full reward in every component."""
         return self._search.standing.is_solved
 
+    @short_errors
     def ask(self) -> Prompt | None:
         """Return the next prompt, or None when the budget is used up.
 
@@ -87,12 +88,14 @@ class Search:
         """
         return self._search.ask()
 
+    @short_errors
     def programs(self, prompt: Prompt, texts: Sequence[str] = ()) -> list[str]:
         """Return the source of each new program in `texts`, or in a prompt that contains programs."""
         group = GroupJudge(self._search, partial(self._judged, {}))
         _, new = group.read(prompt, self._replies(prompt, texts))
         return [program.source for program in new.values()]
 
+    @short_errors
     def tell(
         self, prompt: Prompt, texts: Sequence[str], rewards: Mapping[str, Mapping[str, float] | None]
     ) -> None:

@@ -61,6 +61,8 @@ class Best:
             warnings.warn(f"{self.entry} is right on {right} rows: do not trust all outputs", stacklevel=3)
         if isinstance(rows, str | Mapping):
             raise ProblemError(f"rows: expected a list or DataFrame of rows, found {rows!r:.80}")
+        if hasattr(rows, "to_list"):  # a Series
+            rows = rows.to_list()
         if is_frame(rows):
             table, columns = frame_rows(rows, "rows"), parameter_names(map(str, rows.columns)).items()
             wanted = self._view.problem.parameters

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rich.console import Console
 
@@ -81,6 +81,7 @@ def evolve(
     heldout: Examples = (),
     score: ScoreFunction | None = None,
     inputs: Sequence[Sequence[Json]] | Any = (),
+    output: str | None = None,
     seed_program: str | None = None,
     evaluator: str | Path | EvaluatorFunction | None = None,
     initial_program: str | Path | Sequence[str] | None = None,
@@ -100,16 +101,18 @@ def evolve(
 
     Give exactly one of these problems:
 
-    - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines, DataFrame). The
-      last column of a table is the result. Up to 16 rows are for training, the next rows are held out.
-    - `examples`: rows (arguments, result), or a DataFrame whose last column is the result. The search
-      does not see the rows in `heldout`; only their results are reported. A DataFrame that is given as
-      `problem` with `heldout`, `seed_program`, `entry` or `statement` is used as `examples`.
+    - `problem`: the name of a bundled problem, a folder, or a table (CSV, Excel, JSON Lines, DataFrame). Up
+      to 16 rows are for training, the next rows are held out.
+    - `examples`: rows (arguments, result), or a DataFrame. The search does not see the rows in `heldout`;
+      only their results are reported. A DataFrame that is given as `problem` with `heldout`, `seed_program`,
+      `entry` or `statement` is used as `examples`.
     - `score`: a function of the candidate's outputs for `inputs`; it runs in this process. If the candidate
       raises an exception, the output is `evovpo.Failed`. `seed_program` must define the function `entry`.
       `inputs` are lists of arguments, a NumPy array or a DataFrame.
     - `evaluator`, as in OpenEvolve: a file, or a function that takes the path of a program. The evaluator
       runs in the sandbox. `initial_program` is a file or source text.
+
+    `output` is the result column of a table or DataFrame, by default the last.
 
     The programs come from `proposer`, from `model` on the server at `base_url`, or by default from the
     built-in model. `config` is a TOML file, or a YAML file for an OpenEvolve project. `settings` maps names
@@ -125,6 +128,12 @@ def evolve(
         raise ConfigError("expected proposer or a model behind base_url, found both; give one of them")
     if is_frame(problem) and (len(heldout) or seed_program or statement or entry != "solve"):
         problem, examples = None, problem
+    columns = [*map(str, getattr(examples, "columns", ()))]
+    if output is not None and examples is not None:
+        if output not in columns:
+            raise ConfigError(f"output: expected a column of a DataFrame, found {output!r:.40}; correct it")
+        columns.append(columns.pop(columns.index(output)))
+        examples = cast("Any", examples)[columns]
     given: dict[str, object] = {"run.seed": seed, "store.url": store}
     if evaluations is not None:
         given["search.evaluations"] = evaluations
@@ -141,14 +150,15 @@ def evolve(
 
     def run() -> EvolveResult:
         if problem is not None:
-            request = open_request(_name_of(problem), file, changes)
+            request = open_request(_name_of(problem), file, changes, output=output)
         elif evaluator is not None:
             name, initial = project_of(evaluator, initial_program)
             own = {"evaluator.initial_program": initial} if initial else {}
             request = open_request(name, file, changes | own)
         elif examples is not None:
             made = problem_of_examples(examples, heldout, seed_program, entry, statement, doubts)
-            request = RunRequest(made, Config.load(file, changes))
+            said = (f"the result is the column {columns[-1]!r}",) if columns else ()
+            request = RunRequest(made, Config.load(file, changes), remarks=said)
         else:
             assert score is not None
             if seed_program is None or len(inputs) == 0:
@@ -190,6 +200,8 @@ def resume(
     Raises `StoreError` for an unknown run, `ConfigError` for invalid arguments, and `ProblemError` if the
     problem has changed, or `score` gives other rewards for `seed_program` than before.
     """
+    if score is not None and len(inputs) == 0:
+        raise ConfigError("score needs the inputs that the run began with; give inputs= too")
     changes = merged_settings({} if evaluations is None else {"search.evaluations": evaluations}, settings)
     name, url = stored_at(run, store)
 
@@ -263,19 +275,22 @@ def _watched(
 ) -> EvolveResult:
     console = Console(stderr=True)
     is_shown = console.is_terminal or console.is_jupyter if progress is None else progress
+    console.quiet = not is_shown
     with Store.open(url, create=bool(waiting)) as opened:
-        if is_shown:
-            with LiveProgress(console, opened.call_totals) as live:
-                live.waiting(waiting or "reading the run")
-                for remark in [one for one in remarks if one not in doubts]:
-                    live.line(f"note: {remark}")
+        with LiveProgress(console, opened.call_totals) as live:
+            live.waiting(waiting or "reading the run")
+            for remark in [one for one in remarks if one not in doubts]:
+                live.line(f"note: {in_python(remark)}")
+            try:
                 outcome = search(opened, live.started, live.told)
-                score = f"best {outcome.score_name or 'mean reward'} {outcome.best:.6g}"
-                live.line(
-                    f"run {outcome.run}: {ending(outcome)}; {score}, evaluations: {outcome.evaluations}"
-                )
-        else:
-            outcome = search(opened, lambda run: None, lambda told: None)
+            except KeyboardInterrupt:
+                if live.run is None:
+                    raise
+                where = f"evovpo.resume({live.run.id!r}, store={opened.name!r})"
+                again = "with the same proposer, score and inputs, if any"
+                raise KeyboardInterrupt(f"stopped; to continue: {where}, {again}") from None
+            score = f"best {outcome.score_name or 'mean reward'} {outcome.best:.6g}"
+            live.line(f"run {outcome.run}: {ending(outcome)}; {score}, evaluations: {outcome.evaluations}")
         view = stored_run(opened, outcome.run)
         found, best, name = view.summary.by_status, best_of(view, opened), opened.name
         reason = nothing_judged(outcome, view.summary)
@@ -286,9 +301,9 @@ def _watched(
             fault = common_fault(opened, view.problem.version, status)
             reason = reason or f"every program failed, most often with {fault or status}"
         advice = tuple(map(in_python, stored_advice(opened, view, is_failed=bool(reason))))
-    if is_shown and advice:
+    if advice:
         said = "\n".join(["Suggestions:", *(f"- {line}" for line in advice)])
-        console.print(said, markup=False, soft_wrap=True)
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
     if faults:
         count = f"{len(faults)} of {outcome.executed} programs"
         doubts.append(f"score raised on {count}, the first: {faults[0]}; they got zeros")

@@ -14,13 +14,12 @@ from evovpo.errors import EvovpoError, ProposerError
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_STOPPED = (
-    "stopped; if its run had begun, evovpo.resume(...) with the same store, proposer and score continues it"
-)
+_STOPPED = "stopped before the run began"
 
 
 _OPTIONS = {
-    r"evovpo resume (\S+)": r"evovpo.resume('\1') with",
+    r"evovpo resume \S+ --evaluations (\d+)": r"evovpo.resume(run, evaluations=\1)",
+    r"evovpo resume \S+": "evovpo.resume(run) with",
     r"--base-url URL --model NAME": "base_url= and model=, or proposer=",
     r" \(choose with --columns A,B\)": "",
     r"--set ([\w.]+)=([^\s;,)]+)": r"settings={'\1': \2}",
@@ -68,8 +67,8 @@ def outside_loop(function: Callable[[], _T]) -> _T:
     if not is_inside:
         try:
             return function()
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(_STOPPED) from None
+        except KeyboardInterrupt as error:
+            raise KeyboardInterrupt(*(error.args or (_STOPPED,))) from None
     threads: list[int] = []
     is_stopped = False
     with ThreadPoolExecutor(1, initializer=lambda: threads.append(threading.get_ident())) as pool:
@@ -82,5 +81,6 @@ def outside_loop(function: Callable[[], _T]) -> _T:
                 for thread in map(ctypes.c_ulong, threads):
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(KeyboardInterrupt))
     if is_stopped:
-        raise KeyboardInterrupt(_STOPPED)
+        ended = future.exception()
+        raise KeyboardInterrupt(*(ended.args if isinstance(ended, KeyboardInterrupt) else ()) or (_STOPPED,))
     return future.result()

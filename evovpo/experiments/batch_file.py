@@ -55,7 +55,6 @@ class Batch(Part):
     settings: Mapping[str, object] = {}
     """Settings of all cells, overridden by those of a proposer. A strategy's settings override all others."""
     origin: str = Field(exclude=True)
-    """File name for error messages."""
 
     @property
     def arms(self) -> tuple[Arm, ...]:

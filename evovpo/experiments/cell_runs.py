@@ -28,7 +28,6 @@ class CellProgress(NamedTuple):
     proposed: int = 0
     solved: bool = False
     waits: str = ""
-    """Description of what the run is waiting for; empty if it is not waiting."""
     cpu_seconds: float = 0.0
     """CPU seconds of the process and its sandbox from the run's latest start to its end; 0 before the end."""
 

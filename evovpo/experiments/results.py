@@ -261,9 +261,12 @@ class Results:
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
             return [said, *found]
-        stopped = sum(one.row is not None and one.row["status"] == RunStatus.STOPPED for one in self.cells)
-        early = [f"{stopped} of {len(self.cells)} runs stopped early: `evovpo show RUN` says why."]
-        return early * bool(stopped) + (found or ["There is one arm: nothing to compare."])
+        ended = [one.cell.run_id for one in self.cells if one.row and one.row["status"] == RunStatus.STOPPED]
+        early = [
+            f"{len(ended)} of {len(self.cells)} runs stopped early: `evovpo show {run}` says why."
+            for run in ended
+        ]
+        return early[:1] + (found or ["There is one arm: nothing to compare."])
 
 
 def read_results(batch: Batch, store: Store) -> Results:

@@ -55,9 +55,7 @@ class ImportResult:
     programs: int = 0
     copies: int = 0
     prompts: int = 0
-    """Number of programs for which the checkpoint has the prompt."""
     faults: tuple[str, ...] = ()
-    """Files of the checkpoint that were skipped, with reasons."""
 
 
 _Answer = tuple[Program, str, Evaluation]
@@ -133,9 +131,7 @@ class _Importer:
     problem: Problem
     found: ImportResult
     programs: dict[str, Program] = field(default_factory=dict)
-    """Programs by OpenEvolve's program id."""
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
-    """The first evaluation of each program, by evovpo's program id."""
     tells: int = 0
     sequence: int = 0
 

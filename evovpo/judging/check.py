@@ -32,7 +32,6 @@ class CheckReport:
     problem: Problem
     seeds: tuple[SeedReport, ...]
     warnings: tuple[str, ...]
-    """Warnings that do not stop a run, each with advice."""
     fault: str = ""
     """Why an OpenEvolve project is unusable: the initial program fails, or the metrics report an error."""
 

@@ -293,8 +293,8 @@ def checked_rewards(returned: object, objectives: Sequence[Objective], origin: s
         )
     names = [objective.name for objective in objectives]
     faults = [
-        f"objective {name!r} is not in problem.toml ({nearest_hint(str(name), names)}); add an [[objectives]]"
-        " entry or leave it out"
+        f"objective {name!r} is not declared ({nearest_hint(str(name), names)}); leave it out, or add an"
+        " [[objectives]] entry"
         for name in returned
         if name not in names
     ]

@@ -26,7 +26,6 @@ class JudgedAnswer(NamedTuple):
     span: tuple[int, int] | None = None
     """Half-open range of the answer's tokens in the completion; `None` if the answer is missing."""
     reason: str = ""
-    """Reason for zero rewards, if the judge gives one."""
 
     @property
     def is_right(self) -> bool:
@@ -66,9 +65,7 @@ class Measure:
     rewards_C_m_D: Array
     """Zeros for an answer that contains no program or fails."""
     keys_C_m: tuple[tuple[str | None, ...], ...]
-    """Key of each answer; `None` for an unreadable answer."""
     faults: int = 0
-    """Number of completions excluded because of a sandbox failure."""
     unseen_C_m: npt.NDArray[np.bool_] | None = None
     """True for an answer that is right on all training and held-out rows; `None` without held-out rows."""
     scalar: tuple[float, ...] = ()

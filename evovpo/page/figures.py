@@ -23,7 +23,6 @@ class Point(NamedTuple):
     evaluations: int
     tokens: int
     seconds: float
-    """Total seconds of sampling and of the sandbox."""
     best: float
     mean: float | None
     """Mean reward of the latest judged programs (at most 100 programs); None before the first program."""
@@ -40,7 +39,6 @@ class ProgramLine(NamedTuple):
     evaluation_id: str
     position: int
     evaluations: int
-    """Candidates proposed, up to and including this program."""
     kind: PromptKind
     island: int
     status: Status

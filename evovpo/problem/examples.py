@@ -15,7 +15,6 @@ _DEEPEST_VALUE = 50
 
 class ExampleRow(NamedTuple):
     where: str
-    """Location of the row, for example `train[2]`."""
     example: Example
 
 

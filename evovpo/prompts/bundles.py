@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from evovpo.errors import BundleError
 
 HEADER = re.compile(r"=== FILE( \(no newline at end\))?: (.+) ===")
-"""The pattern of a header line; group 2 is the path."""
 _HEADER_LINE = re.compile(rf"^{HEADER.pattern}$\n?", re.MULTILINE)
 _LOOKS_LIKE_HEADER = re.compile(r"^(\\*=== FILE)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*=== FILE)", re.MULTILINE)

@@ -26,7 +26,6 @@ class Edit(NamedTuple):
     """One SEARCH/REPLACE edit. If several lines could be the divider `=======`, each split is kept."""
 
     number: int
-    """Number of the edit, from 1, for error messages."""
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     """(SEARCH lines, REPLACE lines) of each split. The split with the most SEARCH lines is first."""
     path: str

@@ -66,10 +66,8 @@ class PromptFormat(Protocol):
     """An object that writes prompts for a problem and parses the answers."""
 
     reply_tokens: int
-    """Default for the maximum number of tokens of a completion."""
     max_rows: int
     rollouts: int
-    """Default number of completions per prompt."""
     ways: ClassVar[Mapping[str, float]]
     """Kind of prompt (`evovpo.search.ways`) -> its initial share of all prompts; empty for the defaults."""
     others: int

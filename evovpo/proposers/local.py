@@ -22,6 +22,8 @@ from evovpo.types import PolicyVersion, Prompt, Rollout, Sampling
 
 try:
     import torch
+
+    warnings.filterwarnings("ignore", "IProgress not found")  # its own bars are not shown
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging as transformers_logging
 except ImportError as error:

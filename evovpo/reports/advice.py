@@ -13,7 +13,7 @@ from evovpo.store import Store, rises
 from evovpo.types import ParseStatus, RunStatus, Status
 
 _MOST = 3
-_MANY, _SOME = 1 / 3, 1 / 20
+_MANY, _FEW, _SOME = 1 / 3, 1 / 4, 1 / 20
 _ALLOW = "allow them more, under [limits] in problem.toml or by evaluator settings"
 _AGAINST = {Status.TIMEOUT: _ALLOW, Status.MEMORY: _ALLOW, Status.SANDBOX_ERROR: "see docs/sandbox.md"}
 _OTHERWISE = "a starting program or the statement can show what is wanted"
@@ -75,7 +75,7 @@ def _reasons(
     cut = sum(one["finish_reason"] == "length" for one in answers)
     empty = sum(not one["text"] for one in answers)
     if config.proposer.name == "openai" and cut + empty > _SOME * len(answers):
-        helps = "more sampling.max_tokens, less thinking, or another model"
+        helps = "more sampling.max_tokens, less thinking, or another model" if cut else "see the server's log"
         yield (
             f"{cut} of the first {len(answers)} replies were cut off at the limit of tokens, {empty} held no "
             f"text: {helps}"
@@ -95,16 +95,21 @@ def _reasons(
     if late:
         yield f"it still got better after {late[-1]} of {proposed} evaluations: {further}"
     passed = {tuple(value >= 1.0 for value in vector) for _, vector in summary.risen}
-    wrong = [place for place, column in enumerate(zip(*passed, strict=True)) if not any(column)]
-    if problem.is_by_example and any(all(map(max, one, other)) for one, other in combinations(passed, 2)):
+    nearly: tuple[bool, ...] = max(passed, key=sum, default=())
+    is_near = 0 < nearly.count(False) < _FEW * len(nearly)
+    columns = [nearly] if is_near else passed
+    wrong = [place for place, column in enumerate(zip(*columns, strict=True)) if not any(column)]
+    pairs = combinations(passed, 2)
+    if problem.is_by_example and not is_near and any(all(map(max, one, other)) for one, other in pairs):
         yield "two of its programs are right on all rows together, but not joined: more rows of each kind"
     elif problem.is_by_example and wrong:
         rows = ", ".join(str(place + 1) for place in wrong[:4]) + ", ..." * (len(wrong) > 4)
         hint = "correct mistakes in them, or add more alike"
-        if 2 * len(wrong) > len(problem.train):
+        if len(wrong) > _FEW * len(problem.train):
             hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
-        yield f"no program is right on training examples {rows} (# in the table): {hint}"
-    if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed:
+        who = "its best program is wrong" if is_near else "no program is right"
+        yield f"{who} on training examples {rows} (# in the table): {hint}"
+    if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed and config.proposer.name != "own":
         helps = f"--set sampling.temperature={config.sampling.temperature + 0.3:g}"
         yield f"{again} of {proposed} answers were programs that it had before: {helps}"
     if config.proposer.name in ("local", "random"):

@@ -36,13 +36,15 @@ class BatchProgress(WorkBar):
         totals: Callable[..., CallTotals] | None = None,
     ) -> None:
         super().__init__(console)
-        self._cells = {one.name: _Cell(one.cell.problem_id, one.cell.arm.evaluations) for one in works}
+        self._cells = {
+            one.name: _Cell(one.cell.problem_id, one.cell.arm.evaluations, is_ended=one.is_finished)
+            for one in works
+        }
         self._totals, self._read_at, self._calls, self._failed = totals, float("-inf"), "", 0
         for run_id, cell in self._cells.items():
             if run_id in stored:
                 row = stored[run_id]
                 cell.at = CellProgress(row.evaluations, row.ending == "solved")
-                cell.is_ended = row.status.is_finished
         self._show_all()
 
     def __enter__(self) -> Self:

@@ -1,9 +1,10 @@
-"""Shows progress: bars on a terminal, otherwise a line every 30 seconds."""
+"""Shows progress: bars on a terminal, a line that changes in a notebook, else a line every 30 seconds."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Self
+from importlib import import_module
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,7 +19,7 @@ from evovpo.search.standing import Standing
 from evovpo.store import CallTotals
 from evovpo.types import Run
 
-UPDATE_SECONDS = 0.25
+UPDATE_SECONDS, NOTEBOOK_SECONDS = 0.25, 1.0
 LINE_SECONDS = 30.0
 """Seconds between progress lines when the output is not a terminal."""
 _SPEED_SECONDS = 3600.0
@@ -88,10 +89,16 @@ class WorkBar:
         self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def _line(self, text: str) -> None:
-        if not self._console.is_terminal:
+        if not (self._console.is_terminal or self._console.is_jupyter):
             self.line(text)
 
     def _say_at_times(self) -> None:
+        if self._console.is_jupyter and not self._console.quiet:
+            display: Any = import_module("IPython.display").display
+            shown = display({"text/plain": ""}, raw=True, display_id=True)
+            while not self._ended.wait(NOTEBOOK_SECONDS):
+                shown.update({"text/plain": self.status()}, raw=True)
+            shown.update({"text/plain": ""}, raw=True)
         while not self._ended.wait(max(0.1, self._shown_at + LINE_SECONDS - time.monotonic())):
             if time.monotonic() - self._shown_at >= LINE_SECONDS:
                 self._line(self.status())

@@ -200,7 +200,7 @@ def check_view(report: CheckReport) -> RenderableType:
         table.add_row(*map(Text, cells))
     title = Text(f"{problem.id} can be used.", style="bold green")
     if report.fault:
-        title = Text(f"{problem.id} is not usable: {printable(report.fault)}", style="bold red")
+        title = Text(f"{problem.id} is not usable.", style="bold red")
     lines: list[RenderableType] = [title, table]
     if problem.evaluator is not None:
         first = report.seeds[0].evaluation

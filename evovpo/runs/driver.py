@@ -35,7 +35,6 @@ class Progress(NamedTuple):
 
     search: SearchState
     executed: int
-    """Number of programs that this process has run in the sandbox."""
     waits: str = ""
     """Description of what the run is waiting for; empty after a judged reply."""
     is_failing: bool = False
@@ -70,7 +69,6 @@ class Driver:
     on_tell: Callable[[Progress], None] = lambda progress: None
     workers: int = 1
     stop_reason: str = ""
-    """Reason why the run ended before its budget was used, or empty."""
     _waiting: dict[asyncio.Task[list[Rollout]], Prompt] = field(default_factory=dict)
     _replied: list[asyncio.Task[list[Rollout]]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)

@@ -40,7 +40,6 @@ class GroupJudge:
     judge: Callable[[Program], Evaluation]
     """Function that evaluates one program; it is called from several threads."""
     known: Mapping[str, Evaluation] = field(default_factory=dict)
-    """Evaluations from earlier runs on this problem version."""
     pool: ThreadPoolExecutor | None = None
     """Threads in which `find` evaluates programs, one program per thread."""
     executed: int = 0

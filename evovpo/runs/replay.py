@@ -40,7 +40,6 @@ class RebuiltRun(NamedTuple):
     """Settings of the latest part of the run; a change of settings begins a new part."""
     run: Run
     events: int
-    """Number of prompts and replies that were replayed."""
     is_older: bool = False
     """True if an earlier version made the latest part, so that its prompts cannot be recomputed."""
 

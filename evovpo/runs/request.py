@@ -33,10 +33,8 @@ class RunRequest:
     judged: tuple[Evaluation, ...] = ()
     run_id: str = ""
     scorer: Scorer | None = None
-    """A function of this process that replaces the problem's own scorer."""
     project: LoadedProject | None = None
     remarks: tuple[str, ...] = ()
-    """Warnings about the problem, or remarks on how the rows of a table were used."""
 
 
 def is_yaml(config_file: Path | None) -> bool:

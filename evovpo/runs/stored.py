@@ -41,15 +41,12 @@ class Outcome(NamedTuple):
     heldout_passed: int
     heldout_total: int
     evaluations: int
-    """Number of candidates proposed in the whole run."""
     executed: int
-    """Number of programs run in the sandbox, including starting programs."""
     joins: int
     seconds: float
     program: str
     """Source of the best program by `combined_score` or, if there is no such score, by mean reward."""
     stopped: str = ""
-    """Reason why an unsolved run ended before its budget was used, or empty."""
     trust: str = str(Trust.HIGH)
     """`high`, or `low` if candidate and evaluator shared a process."""
     score: float | None = None

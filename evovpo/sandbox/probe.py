@@ -42,7 +42,6 @@ class IsolationSupport:
     seccomp: bool
     """True if the kernel supports seccomp filters and evovpo has filters for this processor."""
     bwrap_refusal: str
-    """Reason that bubblewrap cannot be used; empty if it can."""
 
     @property
     def levels(self) -> Sequence[Level]:

@@ -21,7 +21,6 @@ class ProcessOutput(NamedTuple):
     is_done: bool = False
     raised: tuple[Status, str] | None = None
     fault: str = ""
-    """Reason that the output is invalid; empty for valid output."""
 
 
 def read_lines(data: bytes, cases: int, per_case: bool) -> ProcessOutput:
@@ -108,9 +107,7 @@ class _Ending:
     status: Status
     _: KW_ONLY
     detail: str = ""
-    """Reason for a status other than `ok`."""
     log: str = ""
-    """Standard output and standard error, truncated."""
     wall_ms: float = 0.0
     cpu_ms: float = 0.0
     """CPU time of all processes of the run. A watcher's first evaluation includes the watcher's own start."""

@@ -23,7 +23,6 @@ from evovpo.types import Json, Limits
 
 START_SECONDS = 60.0
 END_SECONDS = 2.0
-"""Maximum time for an idle process to end."""
 MESSAGE_BYTES = 1 << 16
 RECYCLE_AFTER = 10_000
 ANSWER_SECONDS = 10.0

@@ -30,7 +30,6 @@ _ORDER = cast(candidates.c.position, BigInteger) * _SLOTS + candidates.c.slot
 class RunHead(NamedTuple):
     run: Run
     changed_at: str
-    """Time of the latest status, in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None
     cost: float | None
     server_tokens: int | None

@@ -40,11 +40,9 @@ class RunRow(NamedTuple):
     best_mean_reward: float | None
     seed: int
     created_at: str
-    """Start time in UTC, as ISO 8601."""
     heldout: tuple[int, int] | None = None
     """(passed, total) of the held-out rows, for the best program; None before the run ended."""
     score: float | None = None
-    """The highest score of the run; None if programs are ranked by mean reward."""
     score_name: str = ""
 
     @property
@@ -97,7 +95,6 @@ class CandidateLine(NamedTuple):
     evaluation_id: str | None
     status: Status | None
     executed: bool
-    """True if the sandbox ran the program for this candidate."""
     seconds: float
     """Sandbox time; 0 if not executed."""
     mean_reward: float | None
@@ -125,7 +122,6 @@ class RunSummary:
     proposed: int = 0
     """Candidates that count against the budget: all except starting programs and shorter variants."""
     executed: int = 0
-    """Programs run in the sandbox, including starting programs."""
     joins: int = 0
     rollouts: int = 0
     tokens: int = 0

@@ -102,6 +102,8 @@ def test_a_run_with_a_score_function_is_resumed_with_the_same_function_only(tmp_
     more: dict[str, Any] = {"proposer": square, "evaluations": 9}
     with pytest.raises(evovpo.EvovpoError, match="resume it there, with the same score= and inputs="):
         evovpo.resume(run, **more)
+    with pytest.raises(evovpo.EvovpoError, match="score needs the inputs that the run began with"):
+        evovpo.resume(run, score=scorer, **more)
     with pytest.raises(evovpo.EvovpoError, match="score function scorer: the problem changed"):
         evovpo.resume(run, score=scorer, inputs=[[1.0], [4.0]], **more)
     assert not run.solved_train

@@ -1,6 +1,7 @@
 """DataFrames as examples, as inputs and for the best program; results that can be asked again."""
 
 import datetime
+import html
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,33 @@ def test_heldout_columns_are_found_by_name_and_missing_inputs_are_as_in_tables(t
         evolve(tmp_path, frame, heldout=unseen[["n", "out"]], proposer=writes(program))
     with pytest.raises(evovpo.EvovpoError, match="examples: expected columns of arguments and"):
         evolve(tmp_path, examples=frame[["out"]], proposer=writes(program))
+
+
+def test_any_column_can_be_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pandas.DataFrame({"upper": ["AB", "CD"], "name": ["ab", "cd"]})
+    run = evolve(tmp_path, examples=frame, output="upper", proposer=writes(UPPER), progress=True)
+    assert run.solved_train
+    assert "note: the result is the column 'upper'\n" in capsys.readouterr().err
+    assert run.best.apply(frame["name"]) == ["AB", "CD"]
+    again = evolve(tmp_path, frame, output="upper", proposer=writes(UPPER.replace("solve", "upper")))
+    assert (again.best.entry, again.advice) == ("upper", ())
+    for examples in (frame, [(("ab",), "AB")]):
+        with pytest.raises(
+            evovpo.EvovpoError, match="output: expected a column of a DataFrame, found 'uper'"
+        ):
+            evolve(tmp_path, examples=examples, output="uper", proposer=writes(UPPER))
+
+
+def test_an_unsolved_run_gives_advice_in_words_of_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = writes("def solve(x):\n    return x\n")
+    run = evolve(tmp_path, examples=[(("ab",), "AB")], proposer=same, progress=True)
+    assert "evovpo.resume(run, evaluations=" in " ".join(run.advice)
+    assert "--" not in " ".join(run.advice)
+    said = capsys.readouterr().err
+    assert all(f"- {line}\n" in said for line in run.advice)
+    assert f"<li>{html.escape(run.advice[-1])}</li>" in run._repr_html_()
 
 
 def test_a_frame_alone_is_used_as_a_table_in_a_file(

@@ -36,7 +36,7 @@ loop = asyncio.new_event_loop()
 try:
     loop.run_until_complete(cell())
 except KeyboardInterrupt as stopped:
-    print(stopped)
+    print(str(stopped).replace(evovpo.list_runs(STORE)[0].run, "RUN"))
 finally:
     loop.close()
 [row] = evovpo.list_runs(STORE)
@@ -52,8 +52,8 @@ def test_an_interrupt_stops_a_search_that_can_be_resumed(tmp_path: Path) -> None
         [sys.executable, "-c", CELL], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=100
     )
     assert done.stdout.splitlines() == [
-        "stopped; if its run had begun, evovpo.resume(...) with the same store, proposer and score continues "
-        "it",
+        "stopped; to continue: evovpo.resume('RUN', store='sqlite:///x.db'), with the same proposer, score "
+        "and inputs, if any",
         "interrupted ['MainThread']",
         "solved",
     ], done.stderr

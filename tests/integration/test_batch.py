@@ -243,7 +243,7 @@ budget.tokens = 1
 """
         Path("b.toml").write_text(text)
         first = evovpo("batch", "b.toml", "--store", "b.db")
-        assert "1 of 1 runs stopped early: `evovpo show RUN` says why." in first.out
+        assert "1 of 1 runs stopped early: `evovpo show " in first.out
         [run] = evovpo("runs", "--store", "b.db", "--json").json
         assert (run["status"], run["evaluations"] < 8) == ("stopped", True)
         text = text.replace("127.0.0.1", "localhost").replace("tokens = 1", "tokens = 1000000")

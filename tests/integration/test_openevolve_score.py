@@ -212,6 +212,20 @@ def test_a_terminal_is_asked_once_whether_a_mean_is_meant(
     assert evolve(command, folder, [f"```python\n{BETTER}```"], "--seed", "1").code == 0
 
 
+def test_a_relative_path_that_leads_out_of_the_project_is_named(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = "def evaluate(path):\n    return {'combined_score': float(open('../data/x.txt').read())}\n"
+    folder = write_project(tmp_path / "p", {"initial_program.py": PROGRAM, "evaluator.py": reads})
+    data = tmp_path / "data" / "x.txt"
+    data.parent.mkdir()
+    data.write_text("1")
+    monkeypatch.chdir(folder)
+    opened = ("--allow", f"cwd={folder}", "--allow", f"read={data}")
+    assert f"open it with {' '.join(opened)}" in command("check", ".").err
+    assert command("check", ".", *opened).code == 0
+
+
 CAUGHT = """
 import subprocess, traceback
 from openevolve.evaluation_result import EvaluationResult

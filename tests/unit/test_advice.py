@@ -129,6 +129,14 @@ def test_the_commonest_failure_of_programs_is_quoted() -> None:
     )
 
 
+def test_the_rows_that_a_nearly_right_program_gets_wrong_are_named() -> None:
+    found = advice(view(risen=[[1, (1.0,) * (ROWS - 1) + (0.0,)], [2, (0.0,) * (ROWS - 1) + (1.0,)]]))
+    assert found[0] == (
+        f"its best program is wrong on training examples {ROWS} (# in the table): correct mistakes in them, "
+        "or add more alike"
+    )
+
+
 def test_where_most_rows_are_wrong_nobody_is_told_to_correct_them() -> None:
     nowhere = view(risen=[[1, (1.0,) + (0.0,) * (ROWS - 1)]])
     assert "check that the result follows from the inputs alone, or evovpo resume" in advice(nowhere)[0]

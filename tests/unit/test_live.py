@@ -2,7 +2,9 @@
 
 import dataclasses
 import io
+import sys
 import time
+import types
 
 import pytest
 from rich.console import Console
@@ -123,3 +125,18 @@ def test_without_a_terminal_lines_come_by_themselves(monkeypatch: pytest.MonkeyP
         while output.getvalue().count("at work, 1 of 2\n") < 3 and time.monotonic() < end:
             time.sleep(0.01)
     assert output.getvalue().startswith("at work, 1 of 2\n" * 3)
+
+
+def test_a_notebook_shows_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    handle = types.SimpleNamespace(update=lambda data, raw: shown.append(data["text/plain"]))
+    notebook = types.ModuleType("IPython.display")
+    monkeypatch.setattr(notebook, "display", lambda data, raw, display_id: handle, raising=False)
+    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
+    monkeypatch.setattr(live, "NOTEBOOK_SECONDS", 0.01)
+    with WorkBar(Console(file=io.StringIO(), force_jupyter=True)) as bar:
+        bar.show("work", 1, 4)
+        while shown[-1:] != ["work, 1 of 4"]:
+            time.sleep(0.01)
+    while shown[-1]:
+        time.sleep(0.01)

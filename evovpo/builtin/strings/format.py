@@ -55,7 +55,6 @@ def vocabulary() -> list[str]:
 _PIECES = sorted(program_tokens(), key=lambda token: (-len(token), token))
 _ESCAPED = (re.sub(r"([^A-Za-z0-9 '])", r"\\\1", piece) for piece in _PIECES)
 TOKEN_PATTERN = f"⟦[^⟦⟧]*⟧|{'|'.join(_ESCAPED)}|[\\s\\S]"
-"""Regular expression that splits a text into tokens (unknown characters become byte tokens)."""
 
 
 def encode_prompt(
@@ -88,8 +87,7 @@ def expression_fault(problem: Problem) -> str:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
         if not isinstance(example.output, str):
-            fit = "if one column holds it, choose that with --columns"
-            return f"training row {number} has the result {example.output!r:.40}, which is no text ({fit})"
+            return f"training row {number} has the result {example.output!r:.40}, which is no text"
         for name, value in zip(problem.parameters, example.inputs, strict=False):
             if not isinstance(value, str):
                 fit = "leave it out, or make it text"

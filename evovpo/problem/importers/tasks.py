@@ -26,7 +26,6 @@ class Case(NamedTuple):
 
 class ImportedTask(NamedTuple):
     name: str
-    """Name in the file, for example `atcoder/abc301_a`."""
     statement: str
     entry: str
     parameters: tuple[str, ...]

@@ -51,7 +51,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
         tuple[tuple[str, Any], ...],
         pydantic.BeforeValidator(lambda value: tuple(value.items()) if isinstance(value, dict) else ()),
     ] = ()
-    """Metrics, with non-finite numbers as text."""
     artifacts: Annotated[tuple[tuple[str, str], ...], pydantic.BeforeValidator(_artifacts)] = pydantic.Field(
         (), alias="artifacts_json"
     )
@@ -92,12 +91,10 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 class Checkpoint(NamedTuple):
     folder: Path
     name: str
-    """Name of the OpenEvolve project, inferred from the path."""
     programs: tuple[CheckpointProgram, ...]
     """All programs, each after its parent; otherwise in the order of iterations."""
     suffix: str
     faults: tuple[str, ...]
-    """Skipped files, each with the reason."""
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -7,7 +7,6 @@ from operator import attrgetter
 from typing import Any
 
 PROMPTS = "prompt.openevolve"
-"""The setting that enables OpenEvolve's own prompts."""
 OFF_BY_NULL = (
     *("suggest_simplification_after_chars", "include_changes_under_chars"),
     *("concise_implementation_max_lines", "comprehensive_implementation_min_lines"),

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -39,6 +40,7 @@ from evovpo.types import (
 
 _OPEN_FILES = 256
 _RESULT_BYTES = 1 << 20
+_RELATIVE = re.compile(r"No such file or directory: '([^/'][^']*/[^']*)'")
 
 
 class LoadedProject(NamedTuple):
@@ -46,7 +48,6 @@ class LoadedProject(NamedTuple):
     initial: Evaluation | None
     """Evaluation of the initial program by all stages, without thresholds; None if the problem is stored."""
     remarks: tuple[str, ...]
-    """Warnings that do not stop a run, each with advice."""
     config: Config
     settings: OpenEvolveSettings
     judged: tuple[Evaluation, ...] = ()
@@ -268,6 +269,10 @@ def _what_it_lacks(initial: Evaluation, config: Config, folder: Path) -> str:
             "the folder initial_program/ is taken for a program of several files, and the evaluator takes "
             "one file: name that with --set evaluator.initial_program=FILE"
         )
+    for name in _RELATIVE.findall(initial.feedback):
+        for base in (Path.cwd(), folder.absolute()):
+            if (path := base / name).exists():
+                return f"{name} is left out: open it with --allow cwd={base} --allow read={path.resolve()}"
     if lacks := what_is_missing(initial.feedback, config.evaluator.allow):
         return lacks
     names = [path.name for path in folder.glob(".*") if path.is_file() and not path.name.startswith(".git")]
@@ -295,7 +300,7 @@ def _remarks(
             f"searched for {COMBINED} alone, as OpenEvolve does; other numbers are shown."
             " A metrics.toml makes objectives of them (`evovpo check --bounds RUN` writes one)"
         )
-    elif problem.has_one_score:
+    elif problem.has_one_score and not (initial and failure(metrics, initial.feedback)):
         counted = counted_metrics(metrics, problem.evaluator.left_out or ())
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in counted.items())
         yield (

@@ -20,7 +20,6 @@ from .folders import empty, folder_bytes
 from .server import serve
 
 WATCH_SECONDS = 0.02
-"""Interval between checks of processes and memory."""
 FOLDER_WATCH_SECONDS = 0.25
 """Interval between checks of the private folder's size, if the kernel does not limit it."""
 FLOOD_BYTES = 256 << 20
@@ -28,7 +27,6 @@ FLOOD_BYTES = 256 << 20
 MEMORY_SHARE = 2
 """Memory limit of all processes of an evaluation together, as a multiple of the limit of one process."""
 END_SECONDS = 10.0
-"""Timeout for the zygote's report on a killed evaluation."""
 _CHUNK_BYTES = 1 << 16
 _MESSAGE_BYTES = 4096
 
