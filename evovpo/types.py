@@ -150,7 +150,6 @@ class Limits:
     """Address space in MiB, in addition to what the fork-server uses before the program starts."""
     result_bytes: int = 1 << 20
     log_bytes: int = 64 << 10
-    """Maximum stored bytes of standard output and standard error together."""
     open_files: int = 64
     stack_mb: int = 64
     threads: int = 0
@@ -232,7 +231,6 @@ class EvaluatorFolder:
     """An evaluator in OpenEvolve's format: Python code that imports the candidate itself."""
 
     file: str
-    """Name of the Python file in the problem's folder that defines `evaluate(program_path)`."""
     mode: EvaluatorMode
     metrics: tuple[Metric, ...]
     """One metric for each objective, in order."""

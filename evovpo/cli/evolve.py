@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -107,7 +108,6 @@ def evolve(
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
-    from evovpo.problem.importers.tables import is_table
     from evovpo.reports.live import loading_message
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
@@ -157,8 +157,7 @@ def evolve(
             request, note = with_origin(request, store)
             say(f"note: {note}", stderr=True)
         outcome = _with_live_view(store, waiting, partial(start, request, store), output_dir)
-        table = Path(problem_name) if is_table(problem_name) else None
-        _finish(store, as_json, outcome, table, output, output_dir)
+        _finish(store, as_json, outcome, output_dir)
 
 
 @app.command("resume", rich_help_panel="Runs")
@@ -214,7 +213,7 @@ def resume(
         if changes and not outcome.seconds:
             more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
             say(f"Run {run_id} stays as it is: {outcome.status}. To search on, add --set {more}", stderr=True)
-        _finish(store, as_json, outcome, output_dir=output_dir)
+        _finish(store, as_json, outcome, output_dir)
 
 
 def _write_files(store: Store, view: RunView, folder: Path | None) -> None:
@@ -248,11 +247,9 @@ def _finish(
     store: Store,
     as_json: bool,
     outcome: Outcome,
-    table: Path | None = None,
-    output: str | None = None,
     output_dir: Path | None = None,
 ) -> None:
-    from evovpo.problem.importers.tables import new_forms, read_table
+    from evovpo.problem.importers.tables import new_forms, source_of
     from evovpo.reports.run_report import nothing_judged, outcome_json, result
     from evovpo.reports.text import calls_text
     from evovpo.runs.stored import read_run, stored_run
@@ -260,10 +257,9 @@ def _finish(
     view = (stored_run if as_json else read_run)(store, outcome.run)
     _write_files(store, view, output_dir)
     forms: dict[str, list[int]] = {}
-    if table is not None:
-        rows = read_table(table)
-        column = output or list(rows[0])[-1]
-        forms = new_forms(view.problem, rows, column)
+    table, column, rows = source_of(view.problem) or (None, "", [])
+    with suppress(ValueError):  # the table may have other columns now
+        forms = new_forms(view.problem, rows, column) if rows else {}
 
     def feedback_of(program_id: str) -> str:
         judged = store.known_evaluation(view.problem.version, program_id)
@@ -280,7 +276,13 @@ def _finish(
         show_advice(store, view, bool(reason), output_dir)
         if table is not None:
             say_new_forms(forms, column)
-            words = [str(table), "--column", column, "-o", str(table.with_stem(f"{table.stem}-filled"))]
+            words = [
+                os.path.relpath(table),
+                "--column",
+                column,
+                "-o",
+                os.path.relpath(table.with_stem(f"{table.stem}-filled")),
+            ]
             if outcome.is_right:
                 say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
                 say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")

@@ -27,7 +27,6 @@ class ArmCosts(NamedTuple):
     """The costs of an arm, all in one unit, and the problems that it solved."""
 
     training: float
-    """Cost before the first problem; 0 for an untrained arm."""
     cost_S_T: Array
     """Cost of the search with each seed on each problem, until the problem was solved or the search ended."""
     solved_S_T: Array

@@ -42,7 +42,6 @@ class Work:
     judged: tuple[Evaluation, ...]
     """Evaluations of initial programs made when the batch was planned; the run does not repeat them."""
     status: RunStatus | None
-    """Status of the run when the batch was planned; None if the run was not stored."""
     store_url: str | None
 
     @property

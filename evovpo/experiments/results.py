@@ -205,7 +205,6 @@ def _outcome(found: Difference) -> str:
 class CellResult(NamedTuple):
     cell: Cell
     row: dict[str, Any] | None
-    """The row of the run; None if the run has not started."""
 
     @property
     def is_finished(self) -> bool:

@@ -22,7 +22,6 @@ _FEW_ROWS = 4
 @dataclass(frozen=True, slots=True)
 class SeedReport:
     name: str
-    """File name, for example `seed.py`, or `the initial program` of an OpenEvolve project."""
     evaluation: Evaluation
     heldout_passed: int = 0
 

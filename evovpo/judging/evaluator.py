@@ -49,7 +49,6 @@ class Scorer(NamedTuple):
     """The scorer of a problem: trusted code, loaded from `score.py` or given as a function."""
 
     cases: tuple[tuple[Json, ...], ...]
-    """Argument lists, one for each call of the candidate."""
     score: Callable[[list[Any]], object]
     """Takes the outputs, one per case; returns {objective: reward} or the pair ({objective: reward}, text).
     The text describes the outputs, for prompts and reports. The result is not checked yet."""

@@ -18,7 +18,6 @@ _REASONING = re.compile(r"\A(?:\s*<think>.*?(?:</think>|\Z)|.*</think>(?!['\"]))
 
 class Block(NamedTuple):
     text: str
-    """The lines of the block, with newlines."""
     language: str
     """The first word after the opening fence, in lower case, or empty."""
     is_closed: bool

@@ -90,7 +90,6 @@ class LoadedModel(NamedTuple):
     """The contents of a policy folder; an adapter is merged into its base model."""
 
     model: Any
-    """A transformers causal language model in float32."""
     tokenizer: Any
     end_ids: tuple[int, ...]
 

@@ -114,7 +114,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
     under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
-    table.add_row("programs run", f"{outcome.executed}; none twice in a store")
+    table.add_row("programs run", f"{outcome.executed} different ones")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table

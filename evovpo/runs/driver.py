@@ -36,7 +36,6 @@ class Progress(NamedTuple):
     search: SearchState
     executed: int
     waits: str = ""
-    """Description of what the run is waiting for; empty after a judged reply."""
     is_failing: bool = False
     """True if requests of the proposer fail and are sent again."""
 

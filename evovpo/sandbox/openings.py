@@ -44,7 +44,6 @@ class Openings:
     programs: tuple[str, ...] = ()
     """Folders prepended to `PATH`; also readable."""
     working_folder: str = ""
-    """Working directory; empty for a private copy of the project's folder."""
 
     @property
     def has_network(self) -> bool:

@@ -26,10 +26,8 @@ class CallTotals(NamedTuple):
     failed: int
     """Failed requests, retried or not, without those that were sent again in another form."""
     prompt_tokens: int
-    """Sum of the token counts that servers report."""
     completion_tokens: int
     cost: float | None
-    """Cost of all requests; None if no model has a price."""
     faults: dict[str, int]
 
 

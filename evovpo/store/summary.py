@@ -125,7 +125,6 @@ class RunSummary:
     joins: int = 0
     rollouts: int = 0
     tokens: int = 0
-    """Completion tokens, as far as known."""
     sampling_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     by_parse_status: dict[ParseStatus, int] = field(default_factory=dict)

@@ -211,6 +211,7 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
         line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("Fill the table")
     )
     assert "--anyway" not in said
+    assert f"evovpo {pasted}\n" in evovpo("resume", "latest").out
     assert pasted.endswith(" 'my people.csv' --column Display -o 'my people-filled.csv'")
     applied = evovpo(*shlex.split(pasted))
     assert (applied.code, listed in applied.out) == (0, True)
@@ -222,6 +223,8 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
     (pasted,) = (line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("As a program"))
     assert evovpo(*shlex.split(pasted), "--no-png").code == 0
     assert Path("solve.py").read_text() == SWAP
+    Path("my people.csv").rename("other.csv")
+    assert "Fill a table:       evovpo apply " in evovpo("resume", "latest").out
 
 
 def test_a_written_program_is_the_function_alone(swapped: Shell) -> None:

@@ -25,6 +25,7 @@ from evovpo.problem.importers.tasks import Case, ImportedTask, parsed, read_line
 from evovpo.types import Problem, content_id
 
 TABLES = (".csv", ".tsv", ".xlsx", ".jsonl")
+_SOURCE = "table.json"
 _MOST_HELD_OUT = 200
 _FEW_EMPTY, _REPEATS = 2, 3
 _MOST_CELLS, _MOST_BYTES = 1_000_000, 512 << 20
@@ -369,7 +370,20 @@ def write_table(
             place.parent.mkdir(parents=True, exist_ok=True)
             with written_whole(place) as partial:
                 write_problem(partial, task)
+        (place / _SOURCE).write_text(json.dumps([str(path.absolute()), output]), encoding="utf-8")
     return place, said
+
+
+def source_of(problem: Problem) -> tuple[Path, str, list[dict[str, Any]]] | None:
+    """Return the table from which `write_table` made the problem, the output column and the rows.
+
+    Returns None for other problems, and if the table cannot be read any more.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        path, column = json.loads(Path(str(problem.folder), _SOURCE).read_text(encoding="utf-8"))
+        rows = read_table(Path(path))
+        return Path(path), column or list(rows[0])[-1], rows
+    return None
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:

@@ -33,10 +33,8 @@ class ImportedTask(NamedTuple):
     """A starting program, which runs but is not right."""
     tests: Sequence[Case]
     heldout: Sequence[Case] = ()
-    """Held-out tests, for reports only."""
     left_out: Sequence[str] = ()
     date: str = ""
-    """Publication date, which begins with YYYY-MM-DD; empty if unknown."""
     compares_words: bool = False
     """True if outputs are texts that `score.same_words` compares word by word."""
 

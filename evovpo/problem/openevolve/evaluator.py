@@ -18,7 +18,6 @@ from evovpo.sandbox.openings import read_openings
 from evovpo.types import Evaluation, EvaluatorFolder, EvaluatorMode, Problem, Program, Status
 
 MESSAGE_CHARACTERS, _ARTIFACT_CHARACTERS, _LOG_CHARACTERS = 1500, 2000, 500
-"""Maximum lengths of error text, artifacts and printed output in feedback."""
 _NOT_FINITE = frozenset({"nan", "inf", "-inf"})
 """Texts for non-finite numbers. Feedback does not quote a metric with such a text."""
 _ERROR = re.compile("(?i)error|denied|not found")
