@@ -211,7 +211,7 @@ def test_the_end_of_a_run_names_forms_without_an_example_and_the_commands_to_pas
         line.split("evovpo ", 1)[1] for line in said.splitlines() if line.startswith("Fill the table")
     )
     assert "--anyway" not in said
-    assert f"evovpo {pasted}\n" in evovpo("resume", "latest").out
+    assert f"evovpo {pasted}\n" in evovpo("resume", pasted.split()[1]).out
     assert pasted.endswith(" 'my people.csv' --column Display -o 'my people-filled.csv'")
     applied = evovpo(*shlex.split(pasted))
     assert (applied.code, listed in applied.out) == (0, True)
