@@ -157,7 +157,6 @@ class Limits:
     """An evaluation may have `threads` + `processes` threads and processes besides its first thread. Both
     limits apply only to evaluators that import the candidate."""
     disk_mb: int = 64
-    """Maximum MiB in the private folder of an evaluator that imports the candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +232,6 @@ class EvaluatorFolder:
     file: str
     mode: EvaluatorMode
     metrics: tuple[Metric, ...]
-    """One metric for each objective, in order."""
     thresholds: tuple[float, ...] = ()
     """Stage i + 1 runs if stage i reached `thresholds[i - 1]`. Without thresholds only `evaluate` runs."""
     artifacts: bool = True

@@ -22,7 +22,7 @@ class Best:
 
     id: str
     source: str
-    rewards: dict[str, float]
+    rewards: dict[str, float] = field(repr=False)
     """Component -> reward in [0, 1]."""
     mean_reward: float
     metrics: dict[str, Json]

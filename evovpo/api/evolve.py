@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +18,7 @@ from evovpo.api.notebook import curve_html, curve_of, ending
 from evovpo.api.own_proposer import Proposing, proposer_of
 from evovpo.api.problems import Examples, ScoreFunction, problem_of_examples, problem_of_score, scorer_of
 from evovpo.config import Config
-from evovpo.errors import ConfigError, ProblemError
+from evovpo.errors import ConfigError, EvovpoError, ProblemError
 from evovpo.files import write_errors
 from evovpo.problem.examples import repeated_rows
 from evovpo.reports.advice import common_fault, stored_advice
@@ -58,7 +58,7 @@ class EvolveResult:
     """Status and result on held-out rows, such as `memorised, right on 3 of 8 held-out rows`."""
     score_name: str = "mean reward"
     """Name of the score that ranks programs; the curve shows this score."""
-    curve: tuple[tuple[int, float], ...] = ()
+    curve: tuple[tuple[int, float], ...] = field(default=(), repr=False)
     """(evaluations, best score so far) for each improvement, and for the end of the run."""
     advice: tuple[str, ...] = ()
     """Suggestions for an unsolved run, the most useful first."""
@@ -88,6 +88,7 @@ def evolve(
     config: str | Path | None = None,
     entry: str = "solve",
     statement: str = "",
+    limits: Mapping[str, float] | None = None,
     proposer: Proposing | None = None,
     base_url: str = "",
     model: str = "",
@@ -114,9 +115,12 @@ def evolve(
 
     `output` is the result column of a table or DataFrame, by default the last.
 
+    `limits` of `examples` and `score` are those of `[limits]` in problem.toml: `{"wall_seconds": 20}`.
+
     The programs come from `proposer`, from `model` on the server at `base_url`, or by default from the
-    built-in model. `config` is a TOML file, or a YAML file for an OpenEvolve project. `settings` maps names
-    to values, such as `{"search.islands": 2}`. By default, progress is shown on a terminal and in a notebook.
+    built-in model. A proposer is called once at a time; `search.in_flight` allows more calls. `config` is a
+    TOML file, or a YAML file for an OpenEvolve project. `settings` maps names to values, such as
+    `{"search.in_flight": 8}`. By default, progress is shown on a terminal and in a notebook.
 
     Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`. If
     `proposer` raises, its exception is the cause of a `ConfigError`. After an error or an interrupt (Ctrl-C,
@@ -156,16 +160,17 @@ def evolve(
             own = {"evaluator.initial_program": initial} if initial else {}
             request = open_request(name, file, changes | own)
         elif examples is not None:
-            made = problem_of_examples(examples, heldout, seed_program, entry, statement, doubts)
+            made = problem_of_examples(examples, heldout, seed_program, entry, statement, doubts, limits)
             said = (f"the result is the column {columns[-1]!r}",) if columns else ()
             request = RunRequest(made, Config.load(file, changes), remarks=said)
         else:
             assert score is not None
             if seed_program is None or len(inputs) == 0:
-                raise ConfigError("score needs seed_program, and inputs to run it on; give both")
+                lacks = "seed_program" if seed_program is None else "inputs to run programs on"
+                raise ConfigError(f"score: expected seed_program and inputs, found no {lacks}; give it too")
             loaded = Config.load(file, changes)
             scorer = scorer_of(score, inputs, faults)
-            made = problem_of_score(scorer, seed_program, entry, statement, loaded)
+            made = problem_of_score(scorer, seed_program, entry, statement, loaded, limits)
             request = RunRequest(made, loaded, scorer=scorer)
         if proposer is None:
             check_proposer(request.problem, request.config)
@@ -283,6 +288,10 @@ def _watched(
                 live.line(f"note: {in_python(remark)}")
             try:
                 outcome = search(opened, live.started, live.told)
+            except EvovpoError as error:
+                if live.run is not None and "evovpo.resume" not in str(error):
+                    error.args = (f"{error}; then evovpo.resume continues run {live.run.id}, with its store",)
+                raise
             except KeyboardInterrupt:
                 if live.run is None:
                     raise

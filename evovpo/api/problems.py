@@ -64,6 +64,7 @@ def problem_of_examples(
     entry: str,
     statement: str,
     doubts: list[str],
+    limits: Mapping[str, float] | None = None,
 ) -> Problem:
     """Return a problem with an objective for each row in `given`; the rows in `hidden` are held out.
 
@@ -95,7 +96,8 @@ def problem_of_examples(
             f"can hold ({error})"
         ) from error
     source = seed_program or f"def {entry}({', '.join(names)}):\n    return {names[0]}\n"
-    return _problem_of_files("examples", source, entry, statement or _STATEMENT, {"examples.json": text})
+    files = {"examples.json": text}
+    return _problem_of_files("examples", source, entry, statement or _STATEMENT, files, limits)
 
 
 def scorer_of(score: ScoreFunction, inputs: Sequence[Sequence[Json]] | Any, faults: list[str]) -> Scorer:
@@ -117,7 +119,12 @@ def scorer_of(score: ScoreFunction, inputs: Sequence[Sequence[Json]] | Any, faul
 
 
 def problem_of_score(
-    scorer: Scorer, seed_program: str, entry: str, statement: str, config: Config
+    scorer: Scorer,
+    seed_program: str,
+    entry: str,
+    statement: str,
+    config: Config,
+    limits: Mapping[str, float] | None = None,
 ) -> Problem:
     """Return a problem whose reward components are the keys that `scorer` returns for `seed_program`.
 
@@ -126,7 +133,8 @@ def problem_of_score(
     """
     stub = "def cases():\n    return []\n\n\ndef score(outputs):\n    return {}\n"
     name = getattr(scorer.score, "__name__", "score")
-    draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, {"score.py": stub}, ["reward"])
+    files = {"score.py": stub}
+    draft = _problem_of_files(name, seed_program, entry, statement or _SCORED, files, limits, ["reward"])
     with Sandbox(workers=1, minimum_level=Level(config.sandbox.minimum_level)) as sandbox:
         result = sandbox.run(seed_program, entry, scorer.cases, draft.limits, per_case=True)
     if result.status is not Status.OK or all(error is not None for error in result.errors):
@@ -135,7 +143,7 @@ def problem_of_score(
     label = f"score function {name}"
     rewards, _ = scorer.answer(result, label)
     if not isinstance(rewards, Mapping) or not rewards:
-        raise ProblemError(f"{label}: expected component -> reward, found {rewards!r:.80}; return a mapping")
+        raise ProblemError(f"{label}: expected {{'name': reward}}, found {rewards!r:.80}; return that")
     objectives = tuple(Objective(str(component)) for component in rewards)
     return dataclasses.replace(draft, objectives=objectives, version=uuid.uuid4().hex, scorer_path=label)
 
@@ -146,6 +154,7 @@ def _problem_of_files(
     entry: str,
     statement: str,
     files: Mapping[str, str],
+    limits: Mapping[str, float] | None,
     objectives: Sequence[str] = (),
 ) -> Problem:
     try:
@@ -160,6 +169,8 @@ def _problem_of_files(
     parameters = [argument.arg for argument in functions[0].args.args]
     lines = ["[problem]", f"statement = {json.dumps(statement)}", f'entry = "{entry}"']
     lines += [f"inputs = {json.dumps(parameters)}"]
+    if limits:
+        lines += ["[limits]", *(f"{key} = {json.dumps(value)}" for key, value in limits.items())]
     lines += [f'[[objectives]]\nname = "{objective}"' for objective in objectives]
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / (name if name.isidentifier() else "problem")

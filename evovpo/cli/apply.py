@@ -43,9 +43,9 @@ def _cells_to_change(
     return {column: empty, **({} if mark is None else {mark: range(1, len(rows) + 1)})}
 
 
-def _refusal(outcome: Outcome, budget: int, better: Sequence[str]) -> str:
+def _refusal(outcome: Outcome, more: str, better: Sequence[str]) -> str:
     passed = f"{outcome.train_passed} of {outcome.train_total} training rows"
-    more = f"search on (evovpo resume {outcome.run} -n {2 * budget})"
+    more = f"search on (evovpo resume {outcome.run}{more})"
     if outcome.is_memorised:
         passed = f"{outcome.heldout_passed} of {outcome.heldout_total} held-out rows"
         more = "correct the wrong ones, or fill more cells, and evolve again"
@@ -114,7 +114,8 @@ def apply(
     is_right = outcome.is_right
     if not is_right and not anyway:
         right_ones = [row.run for row in alike if row.ending == "solved"]
-        raise ProblemError(_refusal(outcome, view.run.evaluations, right_ones))
+        more = f" -n {2 * view.run.evaluations}" * view.run.status.is_finished
+        raise ProblemError(_refusal(outcome, more, right_ones))
     rows = tables.read_table(table)
     if out.exists() and out.samefile(table):
         raise ProblemError(f"{out}: expected another file than the table itself; give one with -o")

@@ -108,11 +108,14 @@ def evolve(
     evovpo evolve names.csv --output short
     evovpo evolve openevolve_project --base-url http://localhost:8000/v1 --model NAME
     """
+    from evovpo.problem.importers.tables import is_table
     from evovpo.reports.live import loading_message
     from evovpo.runs.choices import check_proposer
     from evovpo.runs.request import open_request, with_origin
     from evovpo.runs.start_resume import start
 
+    if output_dir is not None and is_table(output_dir):
+        raise ConfigError(f"-o: expected a folder, found {output_dir}; evovpo apply fills a table afterwards")
     models = None
     if secondary_model is not None:  # with OpenEvolve's default weights
         if model is None:

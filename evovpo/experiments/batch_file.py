@@ -47,7 +47,6 @@ class Batch(Part):
     name: str
     description: str = ""
     problems: tuple[Path, ...]
-    """Folders of the problems, which have different ids."""
     evaluations: Numbers = (1000,)
     seeds: Seeds = (0,)
     proposers: tuple[Variant, ...] = (Variant("local", {}),)

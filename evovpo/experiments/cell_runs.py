@@ -40,7 +40,6 @@ class Work:
     problem: Problem
     config: Config
     judged: tuple[Evaluation, ...]
-    """Evaluations of initial programs made when the batch was planned; the run does not repeat them."""
     status: RunStatus | None
     store_url: str | None
 

@@ -70,7 +70,6 @@ class FailedTask(NamedTuple):
     name: str
     reason: str
     fatal: Exception | None = None
-    """The error that ends all tasks; None if the other tasks go on."""
 
 
 Message: TypeAlias = TaskStarted | TaskProgress | TaskDone | FailedTask

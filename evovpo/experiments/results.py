@@ -35,7 +35,6 @@ class Figure:
     name: str
     of: Callable[[Row], float] = field(compare=False)
     is_sum: bool = False
-    """True if an arm's value is the sum over problems, False if it is the mean over problems."""
 
 
 SOLVED = Figure("solved", lambda row: row["is_right"], True)

@@ -60,7 +60,6 @@ class Scorer(NamedTuple):
     heldout_cases: tuple[tuple[Json, ...], ...] = ()
     """Argument lists for reports only, from `heldout_cases()` of the file; scored by `heldout_score`."""
     heldout_score: Callable[[list[Any]], object] | None = None
-    """As `score`, for the outputs of the held-out cases; None to use `score` itself."""
 
     def answer(self, result: Result, name: str) -> tuple[object, str]:
         """Call `score`; return unchecked rewards and feedback. Raises `ProblemError` if `score` fails."""

@@ -25,7 +25,6 @@ class Point(NamedTuple):
     seconds: float
     best: float
     mean: float | None
-    """Mean reward of the latest judged programs (at most 100 programs); None before the first program."""
     score: float | None
 
 
@@ -48,7 +47,6 @@ class ProgramLine(NamedTuple):
     seconds: float
     policy_version: int | None
     score: float | None
-    """The evaluator's `combined_score`, or else the mean of the other metrics; None if there is no score."""
 
 
 class Milestone(NamedTuple):

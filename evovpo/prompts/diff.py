@@ -29,7 +29,6 @@ class Edit(NamedTuple):
     readings: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
     """(SEARCH lines, REPLACE lines) of each split. The split with the most SEARCH lines is first."""
     path: str
-    """File path from a header line before the edit; empty without a header."""
 
 
 class _Place(NamedTuple):

@@ -42,7 +42,6 @@ class PromptRequest:
     """The content of a prompt; `rows` are indices of the training rows to show."""
 
     answers: int
-    """Number of answers requested in one completion (M)."""
     kind: PromptKind = PromptKind.ROOT
     parent: ShownProgram | None = None
     partner: ShownProgram | None = None

@@ -74,7 +74,6 @@ class PendingPrompt:
     prompt: Prompt
     name: str
     load: Callable[[], Awaitable[None]] | None = None
-    """Function that loads the model into the server; None if the server always has the model."""
     is_admitted: bool = False
     """True once the prompt passed the budget check; later requests for the prompt are not checked."""
 

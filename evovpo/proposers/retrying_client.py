@@ -47,7 +47,6 @@ class _SentRequest(NamedTuple):
     call: Call
     """The record of the request. `outcome` is preliminary; `reason` is empty if there are replies."""
     data: object = None
-    """The JSON of an answer, or None for a failure."""
     replies: tuple[ServerReply, ...] = ()
     detail: str = ""
     refusal: openai.APIStatusError | None = None

@@ -107,6 +107,8 @@ def _reasons(
         hint = "correct mistakes in them, or add more alike"
         if len(wrong) > _FEW * len(problem.train):
             hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
+            if config.proposer.name == "local":
+                hint += "; the built-in model writes short expressions: split a long result into columns"
         who = "its best program is wrong" if is_near else "no program is right"
         yield f"{who} on training examples {rows} (# in the table): {hint}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed and config.proposer.name != "own":

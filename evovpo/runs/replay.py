@@ -37,7 +37,6 @@ class RebuiltRun(NamedTuple):
     search: SearchState
     problem: Problem
     config: Config
-    """Settings of the latest part of the run; a change of settings begins a new part."""
     run: Run
     events: int
     is_older: bool = False

@@ -65,7 +65,8 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
                 continue
             return f"{name} is closed in the sandbox: create it and open it with --allow write={name}"
         if path is None and Path(name).suffix:
-            return f"there is no file {name} in the folder of the evaluator: give its whole path there"
+            usual = "give its whole path there, and open it with --allow read=PATH"
+            return f"there is no file {name} in the folder of the evaluator: {usual}"
         if path is None:
             return f"there is no program {name} on the PATH of this machine: install it"
         words = [f"path={Path(path).parent}"]

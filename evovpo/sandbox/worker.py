@@ -42,7 +42,6 @@ class WorkerSettings:
     level: Level
     preload: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    """Paths that are not readable, even inside the Python installation."""
 
 
 class Server:

@@ -36,7 +36,6 @@ class Member:
     order: int
     """Position in the order of insertion over the whole run."""
     metrics: tuple[tuple[str, Json], ...] = ()
-    """Raw metrics of the problem's own evaluator."""
     is_ok: bool = True
 
     @property

@@ -32,7 +32,6 @@ from evovpo.types import (
 
 _MAY_JOIN = (InsertionStatus.IMPROVED, InsertionStatus.NEW_CELL)
 BEFORE_FEEDBACK = 8
-"""Before the first reply, prompts may use at most the budget divided by this number."""
 
 
 class SearchState:

@@ -27,7 +27,6 @@ class CopyResult(NamedTuple):
     rows: int
     copied: int
     verified: bool
-    """True if every row was read back with the same content."""
 
 
 class _Page(NamedTuple):

@@ -22,7 +22,6 @@ class PruneResult(NamedTuple):
 
     runs: list[str]
     kept: dict[str, str]
-    """Runs that were to be removed but must stay, each with the reason."""
     tables: dict[str, int]
 
 

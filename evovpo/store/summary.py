@@ -41,7 +41,6 @@ class RunRow(NamedTuple):
     seed: int
     created_at: str
     heldout: tuple[int, int] | None = None
-    """(passed, total) of the held-out rows, for the best program; None before the run ended."""
     score: float | None = None
     score_name: str = ""
 
@@ -68,7 +67,6 @@ class CurvePoint(NamedTuple):
     evaluations: int
     best_mean_reward: float
     examples_passed: int
-    """Number of components in which the best program by mean reward has reward 1."""
 
 
 def solved_at(curve: Sequence[CurvePoint], objectives: int) -> int | None:

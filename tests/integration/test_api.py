@@ -115,6 +115,32 @@ def test_a_run_with_a_score_function_is_resumed_with_the_same_function_only(tmp_
         evovpo.resume(other, score=scorer, inputs=INPUTS, **more)
 
 
+def test_programs_of_examples_get_the_given_limits(tmp_path: Path) -> None:
+    slow = "```python\nimport time\ndef solve(x):\n    time.sleep(2.1)\n    return x * 2\n```"
+
+    def run(**more: Any) -> evovpo.EvolveResult:
+        rows, store = [(("a",), "aa")], tmp_path / "slow.db"
+        return evovpo.evolve(examples=rows, proposer=lambda messages, n: [slow] * n, store=store, **more)
+
+    with pytest.warns(UserWarning, match="every program failed, most often with timeout"):
+        assert "allow them more, with limits=" in run(evaluations=1).advice[0]
+    assert run(evaluations=1, limits={"wall_seconds": 30}).solved_train
+    with pytest.raises(evovpo.EvovpoError, match=r"\[limits\] wall: expected a known key"):
+        run(limits={"wall": 30})
+
+
+def test_an_invalid_score_names_the_run_that_can_go_on(tmp_path: Path) -> None:
+    def bad(outputs: list[Any]) -> dict[str, float]:
+        return {"reward": 0.5 if outputs == [1] else -1.0}
+
+    begun: dict[str, Any] = {"score": bad, "inputs": [[1]], "store": tmp_path / "x.db", "evaluations": 2}
+    half = "```python\ndef solve(x):\n    return 2\n```"
+    with pytest.raises(evovpo.EvovpoError, match=r"returned -1.0; .* evovpo.resume continues run \w{12}, "):
+        evovpo.evolve(
+            seed_program="def solve(x):\n    return 1", proposer=lambda messages, n: [half] * n, **begun
+        )
+
+
 def test_runs_in_threads_do_not_disturb_each_other(tmp_path: Path) -> None:
     def run(number: int) -> bool:
         return scored(tmp_path, store=tmp_path / f"{number}.db", evaluations=4).solved_train
@@ -163,11 +189,11 @@ def test_a_proposer_may_be_asynchronous_and_a_loop_may_run_already(tmp_path: Pat
     [
         ({"score": lambda outputs: {"one": 2.0}}, "returned 2.0; rewards lie in"),
         ({"score": lambda outputs: {}["missing"]}, "score function <lambda>: .* raised KeyError"),
-        ({"score": lambda outputs: 0.5}, "expected component -> reward, found 0.5"),
+        ({"score": lambda outputs: 0.5}, "expected .*name.*: reward.*, found 0.5"),
         ({"entry": "g"}, "g: expected a function of this name"),
         ({"seed_program": "def f(x):\n    return 1 / 0\n"}, "seed_program: expected one that runs"),
         ({"seed_program": "def f(x:"}, "seed_program: expected Python"),
-        ({"inputs": []}, "score needs seed_program, and inputs"),
+        ({"inputs": []}, "found no inputs to run programs on"),
         ({"proposer": lambda messages, n: ["one", "two"]}, "expected a list of 1 texts, found"),
         ({"proposer": square, "model": "m"}, "found both; give one of them"),
         ({"examples": [(("a",), "b")]}, "give exactly one of them"),

@@ -94,7 +94,7 @@ def test_a_table_of_numbers_says_first_what_does_work(evovpo: Shell) -> None:
     refused = evovpo("evolve", "sums.csv")
     assert refused.code == 2
     error = next(line for line in refused.err.splitlines() if line.startswith("error: "))
-    assert "training row 1 has the result 7, which is no text; " in error
+    assert "training row 1 has the result 7, which is no text (make it text if it is a code)" in error
     assert error.endswith("give an instruction model behind a server: --base-url URL --model NAME")
 
 

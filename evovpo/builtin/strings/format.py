@@ -87,7 +87,8 @@ def expression_fault(problem: Problem) -> str:
         return "it has a scorer instead of examples"
     for number, example in enumerate(problem.train, start=1):
         if not isinstance(example.output, str):
-            return f"training row {number} has the result {example.output!r:.40}, which is no text"
+            fit = "make it text if it is a code"
+            return f"training row {number} has the result {example.output!r:.40}, which is no text ({fit})"
         for name, value in zip(problem.parameters, example.inputs, strict=False):
             if not isinstance(value, str):
                 fit = "leave it out, or make it text"

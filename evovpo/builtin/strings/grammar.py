@@ -19,7 +19,6 @@ PATTERNS = (
     r"[\d.]+", r"\(.*\)", r"[A-Za-z]+\d+", r"\d{4}", r"\d{2}", r"^0+", r"\d+$", r"[aeiou]", r"[a-z]", r"\S+",
     r"#\w+", r"@\w+", r"\d{3}", r"[A-Z]{2,}", r"\d+\.\d+", r"\w+$", r"^\w+", r"\b\w", r"\(\w+\)",
 )  # fmt: skip
-"""Regular expressions of the language, all short and without catastrophic backtracking."""
 
 
 class _Op(NamedTuple):

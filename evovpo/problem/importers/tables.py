@@ -283,9 +283,10 @@ def table_task(path: Path, output: str | None, inputs: Collection[str] = ()) -> 
     seen: Counter[str] = Counter()
 
     def place_in_shape(case: Case) -> int:
-        form = re.sub("A[Aa]", "a", form_of(case[:2]))  # in any case
-        seen[form] += 1
-        return seen[form]
+        exact = form_of(case[:2])
+        form = re.sub("A[Aa]", "a", exact)  # in any case
+        seen.update({form, exact})
+        return min(seen[form], 2) if seen[exact] == 1 else seen[form]
 
     cases.sort(key=place_in_shape)
     count = min(MOST_COMPONENTS, len(cases) - len(cases) // 4)

@@ -30,7 +30,6 @@ class ImportedTask(NamedTuple):
     entry: str
     parameters: tuple[str, ...]
     seed: str
-    """A starting program, which runs but is not right."""
     tests: Sequence[Case]
     heldout: Sequence[Case] = ()
     left_out: Sequence[str] = ()

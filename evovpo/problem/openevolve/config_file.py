@@ -24,7 +24,6 @@ class Effect(StrEnum):
 
 class Key(NamedTuple):
     name: str
-    """Key with its sections, for example `llm.models[].name`."""
     effect: Effect
     remark: str
     """The setting of evovpo that results from the key, or the reason that the key has no effect."""
@@ -36,7 +35,6 @@ class OpenEvolveSettings(NamedTuple):
     models: tuple[dict[str, object], ...]
     """Tables for `[[models]]`; empty for a single model without settings of its own."""
     statement: str
-    """The system message, which states the task; empty if the file has no system message."""
     axes: tuple[tuple[str, int], ...]
     """Name and number of bins of each feature dimension in the file."""
     keys: tuple[Key, ...]

@@ -29,7 +29,6 @@ class Project(NamedTuple):
     folder: Path
     evaluator: str
     stages: tuple[str, ...]
-    """Names of the evaluator's stage functions, in order; empty if there is only `evaluate`."""
     has_evaluate: bool
     initial: Program
     suffix: str

@@ -17,7 +17,6 @@ from . import program
 from .strict_json import read_object
 
 MODULE = "evovpo_calls"
-"""Name under which the candidate's stub imports its `SocketModule`."""
 ARRAY = "$array"
 _LENGTH = struct.Struct("<I")
 _DTYPE = re.compile(r"[<>|=]?[biuf][0-9]{1,2}")

@@ -40,7 +40,6 @@ WARM_UP: program.Payload = (
 """A program that runs once before any fork, so that children inherit Python's lazy initialisations."""
 
 SEED = 0
-"""Seed of the global random generators: every program starts from the same state."""
 
 CONTROL, READY_READER, READY_WRITER = 5, 6, 7
 """Descriptors of the control socket and the two ends of the ready pipe. A child closes all three; a candidate

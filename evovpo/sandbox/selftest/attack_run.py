@@ -43,7 +43,6 @@ def evaluate(program_path):
 """The evaluator that calls the attacking program in the modes `whole` and `proxy`."""
 TRIVIAL = "def f(x):\n    return x + 1\n"
 HIDDEN_FILE = contextlib.__file__
-"""A file below the Python installation that the attacks expect to be hidden."""
 WITH_NUMPY = "import numpy as np\ndef f(x):\n    return np.arange(10) * x\n"
 
 _answers: list[str] = []

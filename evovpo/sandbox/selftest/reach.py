@@ -3,7 +3,6 @@
 HIDDEN_ANSWER = "HIDDEN-" + "ANSWER-"
 """Prefix of a text that exists only in the supervisor's memory."""
 OTHER_CANDIDATE = "OTHER-" + "CANDIDATE"
-"""A text that existed only in an earlier program."""
 
 FILES = """
 # writes files -> ok
