@@ -132,7 +132,6 @@ class RunStatus(StrEnum):
 
     @property
     def is_finished(self) -> bool:
-        """True if there is nothing to resume."""
         return self in (RunStatus.SOLVED, RunStatus.EXHAUSTED, RunStatus.STOPPED)
 
     def ending(self, solved_heldout: bool | None) -> str:
@@ -334,7 +333,6 @@ class Prompt:
 
     @property
     def slots(self) -> int:
-        """Number of candidates of this prompt that count against the budget."""
         if self.kind.is_free:
             return 0
         return len(self.proposals) if self.kind is PromptKind.JOIN else self.rollouts * self.answers

@@ -17,6 +17,7 @@ _T = TypeVar("_T")
 _STOPPED = "stopped before the run began"
 
 
+_WORD = r"(?:\$\([^)]*\)|[^\s;,)\]}])+"
 _OPTIONS = {
     r"evovpo resume \S+ --evaluations (\d+)": r"evovpo.resume(run, evaluations=\1)",
     r"evovpo resume \S+": "evovpo.resume(run) with",
@@ -25,7 +26,8 @@ _OPTIONS = {
     r"--set ([\w.]+)=([\d.]+)(?![^\s;,)])": r"settings={'\1': \2}",
     r"--set ([\w.]+)=([^\s;,)]+)": r"settings={'\1': '\2'}",
     r"under \[limits\] in problem.toml": "with limits=",
-    r"--allow ([^\s;,)]+)": r"settings={'evaluator.allow': ['\1']}",
+    rf"--allow ({_WORD})((?: --allow {_WORD})*)": r"settings={'evaluator.allow': ['\1'\2]}",
+    rf" --allow ({_WORD})": r", '\1'",
     r"--from ([^\s;,)]+)": r"settings={'run.origin': ['\1']}",
     r"--(evaluations|seed|config)\b ?": r"\1=",
     r" \(# in the table\)": "",

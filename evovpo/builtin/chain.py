@@ -33,5 +33,4 @@ def chain_spans(token_ids: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def join_chain(answers: Sequence[str]) -> str:
-    """Return the completion text of `answers`, including the end mark."""
     return SEPARATOR.join(answers) + END

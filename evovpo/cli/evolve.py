@@ -116,6 +116,8 @@ def evolve(
 
     if output_dir is not None and is_table(output_dir):
         raise ConfigError(f"-o: expected a folder, found {output_dir}; evovpo apply fills a table afterwards")
+    if origin is not None and "/" in origin and not Path(origin).is_dir():
+        raise ConfigError(f"--from: expected a run or a folder of a checkpoint, found nothing at {origin}")
     models = None
     if secondary_model is not None:  # with OpenEvolve's default weights
         if model is None:
@@ -339,7 +341,10 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
     """Print that a run was stopped and how to resume it; then exit with the code for Ctrl-C."""
     if live.run is None:
         leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
+    from evovpo.runs.stored import stored_run
+
     proposed = store.run_summary(live.run.id).proposed
+    _write_files(store, stored_run(store, live.run.id), output_dir)
     leave(
         Exit.STOPPED,
         f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored; replies that were not "

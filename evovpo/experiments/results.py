@@ -179,6 +179,16 @@ def in_words(ours: ArmRows, theirs: ArmRows, solved: Figure = SOLVED) -> str:
     return f"{value:+.1f} of {problems} [{low:+.1f}, {high:+.1f}], p = {found.p:.2g} ({_outcome(found)})"
 
 
+def _rewards_in_words(comparison: Comparison) -> str:
+    ours, theirs = comparison.pairs["search"]
+    found = ours.minus(theirs, named("best_mean_reward"))
+    value, low, high, problems = found.interval
+    return (
+        f"{comparison.arm} against {comparison.reference}: best mean reward {value:+.4f} [{low:+.4f}, "
+        f"{high:+.4f}] on {problems} problems, p = {found.p:.2g} ({_outcome(found)}); neither solves any."
+    )
+
+
 def _unlocked_in_words(ours: ArmRows, theirs: ArmRows, comparison: Comparison) -> str:
     gained, lost = ours.unlocks(theirs, comparison.solved), theirs.unlocks(ours, comparison.solved)
     seeds = "seed" if gained.seeds == 1 else f"{gained.seeds} seeds"
@@ -233,7 +243,6 @@ class Results:
         return ArmRows(arm, rows, self.batch.seeds, problems)
 
     def with_heldout(self, arm: ArmRows) -> list[str]:
-        """Return the problems of an arm on which every run has a held-out result."""
         runs = ((one.cell.problem_id, one.row) for one in self.of(arm.arm))
         unknown = {problem for problem, row in runs if row is None or row["solved_heldout"] is None}
         return [problem for problem in arm.problems if problem not in unknown]
@@ -256,6 +265,8 @@ class Results:
 
     def verdict(self) -> list[str]:
         found = verdict([*self.comparisons()], {})
+        if not any(one.solved_in_any(SOLVED_ROWS) for one in self.arms):
+            found = [*map(_rewards_in_words, self.comparisons())]
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
             return [said, *found]

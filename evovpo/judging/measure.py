@@ -87,7 +87,6 @@ class Measure:
         return statistics.pass_at_k(self.right_C_m, self._within(ks))
 
     def unseen_pass_at_k(self, ks: Sequence[int]) -> Array | None:
-        """Like `pass_at_k`, for answers also right on all held-out rows. None if there are no such rows."""
         return None if self.unseen_C_m is None else statistics.pass_at_k(self.unseen_C_m, self._within(ks))
 
     def solved_at_k(self, ks: Sequence[int]) -> Array:

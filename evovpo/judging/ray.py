@@ -108,7 +108,6 @@ def options(sandbox: SandboxConfig) -> dict[str, Any]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the message of a Ray error, without the stack trace that follows."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 

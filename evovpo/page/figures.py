@@ -102,7 +102,6 @@ class RunFigures:
 
     @property
     def now(self) -> Point:
-        """The latest statistics; zeros before the first evaluated reply."""
         return self.points[-1] if self.points else _BEGINNING
 
     @property

@@ -39,7 +39,6 @@ def report(name: str, ended: tuple[int, int], sentences: Sequence[str], parts: I
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], note: str = "") -> Record:
-    """Return a table for a report. Cell text between `**` is shown in bold."""
     return {"kind": "table", "title": title, "columns": columns, "rows": list(rows), "note": note}
 
 

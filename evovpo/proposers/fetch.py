@@ -53,7 +53,7 @@ def check_model(base_url: str, name: str, key_variable: str, timeout_seconds: fl
         )
     names = [str(model.get("id")) for model in listed if isinstance(model, dict)]
     # Some servers list a longer name than the one they accept: models/NAME, NAME:latest.
-    is_listed = any(name in one for one in names)
+    is_listed = any(name in (one, one.partition(":")[0], one.rpartition("/")[2]) for one in names)
     if not is_listed:
         _log.warning(
             "%s does not list the model %r and is asked for it all the same; %s; if that fails, name one of "

@@ -47,7 +47,6 @@ class Budget:
         self._spent: dict[str, Spending] = {}
 
     def add(self, run_id: str, tokens: int, money: float | None) -> None:
-        """Add the cost of a request; an unknown price counts as zero."""
         if self.is_limited:
             spent = self._so_far(run_id)
             self._spent[run_id] = Spending(spent.tokens + tokens, spent.money + (money or 0.0))

@@ -9,6 +9,7 @@ for each reply, with a seed derived from the prompt's seed and the reply's index
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ from evovpo.proposers.policy_server import load_and_compare
 from evovpo.proposers.prices import with_price
 from evovpo.proposers.retrying_client import Client
 from evovpo.types import Call, Message, PolicyVersion, Prompt, Rollout, Sampling, content_id
+
+_log = logging.getLogger(__name__)
 
 
 class OpenAIProposer:
@@ -60,6 +63,9 @@ class OpenAIProposer:
                 "under [[models]] (of a batch [[settings.models]]), price = [A, B] of a million tokens of "
                 "prompts and replies"
             )
+        free = ", ".join(one.name for one in self._models if budget.money and not one.price)
+        if free:
+            _log.warning("no price is known for %s: it counts as free in budget.money", free)
         if len(self._models) > 1 and (version is not None or follow is not None):
             raise PolicyError(
                 f"policy versions are of one model, and there are {len(self._models)}; set "

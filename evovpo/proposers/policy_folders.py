@@ -76,7 +76,6 @@ def served_name(version: PolicyVersion, model: str) -> str:
 
 
 def require_folder(version: PolicyVersion) -> None:
-    """Raise `PolicyError` if the folder of a version is gone."""
     if not Path(version.path).is_dir():
         raise PolicyError(
             f"policy version {version.number} is gone: {version.path} does not exist or is no folder; put it "

@@ -71,7 +71,6 @@ class VLLMServer:
             raise
 
     def unload(self, version: PolicyVersion) -> None:
-        """Unload an adapter, if it is loaded; full weights stay loaded."""
         name = served_name(version, self.model)
         if is_adapter(version) and name in self._names():
             self._request("/v1/unload_lora_adapter", {"lora_name": name})

@@ -140,7 +140,10 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     run = view.run
     outcome = view.outcome(0.0)
     head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
-    origin = Config.from_json(run.config_json).run.origin
+    config = Config.from_json(run.config_json)
+    models = ", ".join(one.name for one in config.models) or config.proposer.model or config.proposer.name
+    head.append(f"\nproposer {printable(models)}, temperature {config.sampling.temperature:g}")
+    origin = config.run.origin
     if origin:
         begun = counted(len(origin) - 1, "program")
         head.append(f"\nadditional starting programs from run {origin[0]}: {begun}")

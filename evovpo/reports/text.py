@@ -18,7 +18,6 @@ _CHANGES_SHOWN = 8
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters escaped."""
     return "".join(
         character if character.isprintable() or character == "\n" else repr(character)[1:-1]
         for character in text.replace("\t", "    ")

@@ -18,6 +18,7 @@ from evovpo.problem.openevolve.folder import is_project
 from evovpo.problem.openevolve.loading import LoadedProject, initial_fault
 from evovpo.problem.openevolve.opening import open_project
 from evovpo.problem.suites import resolve_problem
+from evovpo.prompts.extract_programs import defined_names
 from evovpo.runs.choices import check_proposer, choose_format, with_style
 from evovpo.runs.stored import find_run, stored_run
 from evovpo.sandbox.openings import split_words, what_is_missing
@@ -79,7 +80,9 @@ def open_request(
         problem, initial = opened.problem, opened.initial
         judged = () if opened.config.evaluator.judges else opened.judged
         fault = "" if initial is None else initial_fault(initial, opened.config, Path(str(problem.folder)))
-        if initial and fault and is_run and what_is_missing(initial.feedback, opened.config.evaluator.allow):
+        lacks = what_is_missing(initial.feedback, opened.config.evaluator.allow) if initial else ""
+        is_broken = problem.suffix == ".py" and defined_names(problem.seeds[0].source) is None
+        if initial and fault and is_run and (lacks or is_broken):
             raise InitialProgramError(f"not usable: {fault}", dict(initial.metrics or ()))
         doubts = [f"not usable: {fault}. If all programs fail alike, the run ends"] if fault else []
         shown = name + f" --config {yaml}" * bool(yaml)

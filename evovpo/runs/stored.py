@@ -181,7 +181,6 @@ def find_run(store: Store, name: str) -> str:
 
 
 def read_run(store: Store, run_id: str) -> RunView:
-    """Return a stored run, and run its best program on the held-out rows."""
     view = stored_run(store, run_id)
     if view.best is None:
         return view

@@ -59,12 +59,14 @@ class Openings:
 def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
     """Return advice if an error text shows a missing program or permission, otherwise an empty text."""
     for name in map("".join, _PROGRAM.findall(text)):
-        path = shutil.which(name)
+        path, at_home = shutil.which(name), Path.home() / name
+        if name.startswith(".") and at_home.exists():
+            return f"{name} is in your home folder: open it with --allow env=HOME --allow read={at_home}"
         if path is None and f"Permission denied: '{name}'" in text:
             if f"write={name}" in allowed:
                 continue
             return f"{name} is closed in the sandbox: create it and open it with --allow write={name}"
-        if path is None and Path(name).suffix:
+        if path is None and "." in name:
             usual = "give its whole path there, and open it with --allow read=PATH"
             return f"there is no file {name} in the folder of the evaluator: {usual}"
         if path is None:
@@ -82,8 +84,11 @@ def what_is_missing(text: str, allowed: Iterable[str] = ()) -> str:
             return f"the sandbox does not have the variable {name}: open it with --allow env={name}"
     for name in _MODULE.findall(text):
         return f"this Python has no module {name}: install the package that has it"
-    is_closed = "network" not in allowed and _NETWORK.search(text)
-    return "the network is closed in the sandbox: open it with --allow network" * bool(is_closed)
+    if not _NETWORK.search(text):
+        return ""
+    if "network" in allowed:
+        return "the network is open, but the address cannot be reached from this machine"
+    return "the network is closed in the sandbox: open it with --allow network"
 
 
 def split_words(text: str) -> list[str]:

@@ -45,7 +45,6 @@ class IsolationSupport:
 
     @property
     def levels(self) -> Sequence[Level]:
-        """The levels that this machine supports, weakest first."""
         found = (True, self.seccomp, self.landlock_abi > 0, not self.bwrap_refusal)
         return list(Level)[: len(list(itertools.takewhile(bool, found)))]
 

@@ -59,7 +59,6 @@ class Server:
         return self._process.pid if self._process else None
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time of the server and its children since the start."""
         message = self._ask(b"usage", ANSWER_SECONDS) if self._process else b""
         return float(json.loads(message)["cpu_seconds"]) if message else 0.0
 

@@ -112,13 +112,11 @@ class Joins:
 
     @property
     def unspent(self) -> int:
-        """Number of joins that the budget for joins still allows."""
         config = self._standing.config
         share = int(config.evaluations * _SHARE) if self._language_in_use else 0
         return share - self._given_out
 
     def count(self, prompt: Prompt) -> None:
-        """Subtract the joins in a stored prompt from the budget for joins."""
         self._given_out += len(prompt.proposals) if prompt.kind is PromptKind.JOIN else 0
 
     def offer(self, new: Member, elites: Iterable[Member]) -> None:

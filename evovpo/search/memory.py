@@ -45,7 +45,6 @@ class Failures:
         self._repairs: Counter[str] = Counter()
 
     def attempts(self, parent: str) -> Sequence[Attempt]:
-        """Return the latest unsuccessful changes to a parent program, oldest first."""
         return self._by_parent.get(parent, ())
 
     def take(self, island: int) -> Parent | None:

@@ -187,7 +187,6 @@ class Island:
 
     @cached_property
     def front(self) -> list[Member]:
-        """The members that no other member dominates, in order of rank."""
         if not self.members:
             return []
         mask = non_dominated(self.rewards_N_D)

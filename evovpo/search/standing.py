@@ -28,7 +28,6 @@ class Standing:
 
     @property
     def passed(self) -> int:
-        """Number of objectives in which the best program has the full reward of 1."""
         return 0 if self.best is None else self.best.evaluation.passed
 
     @property

@@ -86,7 +86,6 @@ class Tickets:
         return prompt
 
     def take_over(self, prompt: Prompt) -> None:
-        """Add a ticket for a stored prompt. This ticket has no `Join` records."""
         self._tickets[prompt.id] = Ticket(prompt, ())
         self.reserved += prompt.slots
 

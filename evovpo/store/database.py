@@ -208,7 +208,6 @@ class Database:
         return waits and state is None and isinstance(error, exc.OperationalError)  # no server answers
 
     def close(self) -> None:
-        """Close all connections. A store in memory is lost."""
         self._pool.dispose()
 
     def __enter__(self) -> Self:

@@ -65,7 +65,6 @@ class Browsing(Database):
 
     @reading
     def run_head(self, connection: Connection, run_id: str) -> RunHead | None:
-        """Return the run with exactly this id, or None."""
         return next(iter(_heads(connection, runs.c.id == run_id)), None)
 
     @reading
@@ -136,7 +135,6 @@ class Browsing(Database):
 
     @reading
     def reward_vectors(self, connection: Connection, evaluation_ids: Collection[str]) -> dict[str, Rewards]:
-        """Return the rewards of at most 1000 evaluations, by evaluation id."""
         return vectors_of(connection, evaluation_ids)
 
     @reading

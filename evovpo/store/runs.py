@@ -49,7 +49,6 @@ class Runs(Database):
 
     @reading
     def problem(self, connection: Connection, problem_id: str, version: str) -> Problem:
-        """Return a stored problem. Raises StoreError if it is not stored."""
         found = _problem(connection, problem_id, version)
         if found is None:
             raise StoreError(f"{self.name} holds no problem {problem_id} of version {version}")
@@ -57,7 +56,6 @@ class Runs(Database):
 
     @reading
     def program(self, connection: Connection, program_id: str) -> Program:
-        """Return a program by its id. Raises StoreError if it is not stored."""
         source = connection.scalar(select(programs.c.source).where(programs.c.id == program_id))
         if source is None:
             raise StoreError(f"{self.name} holds no program {program_id}")
@@ -121,7 +119,6 @@ class Runs(Database):
 
     @reading
     def runs_in_full(self, connection: Connection) -> list[Run]:
-        """Return all runs with their latest status, sorted by id."""
         return [run_of(row) for row in connection.execute(with_status().order_by(runs.c.id))]
 
     @reading

@@ -46,7 +46,6 @@ class RunRow(NamedTuple):
 
     @property
     def solved_train(self) -> bool:
-        """True if some program has full reward on every training row (or objective)."""
         return self.best_mean_reward == 1.0
 
     @property

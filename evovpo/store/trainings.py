@@ -60,7 +60,6 @@ class Trainings(Database):
 
     @reading
     def policy_events(self, connection: Connection) -> list[PolicyEvent]:
-        """Return all policy events, oldest first."""
         rows = connection.execute(select(policy_events).order_by(policy_events.c.place))
         return [record_of(PolicyEvent, policy_events, row) for row in rows]
 
@@ -114,7 +113,6 @@ class Trainings(Database):
 
     @reading
     def trainings(self, connection: Connection) -> list[Training]:
-        """Return all trainings, oldest first."""
         return list(_trainings(connection).values())
 
     def ended_trainings(self) -> set[str]:

@@ -277,7 +277,7 @@ def test_a_failing_program_never_reaches_the_scorer(sandbox: Sandbox, tmp_path: 
         ('{"first": "0.5", "second": 0}', ["'first'", "'0.5'"]),
         ('{"first": 10 ** 400, "second": 0}', ["'first'", "1000"]),
         ('{"first": 0.5}', ["'second'", "missing"]),
-        ('{"first": 0, "second": 0, "secnd": 0}', ["'secnd'", "'second'", "problem.toml"]),
+        ('{"first": 0, "second": 0, "secnd": 0}', ["'secnd'", "'second'", "[[objectives]]"]),
         ("[0, 1]", ["dictionary", "[0, 1]"]),
         ('({"first": 0, "second": 0}, 3)', ["a pair of rewards and a text, found 3 in place of the text"]),
         ("1 / 0", ["ZeroDivisionError", "line 6"]),

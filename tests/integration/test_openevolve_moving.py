@@ -434,7 +434,26 @@ def test_files_added_beside_a_project_do_not_stop_its_runs_and_changed_ones_are_
         os.utime("evaluator.py", (later, later))
         refused = command("resume", "latest", "-n", "3")
     assert refused.code == 2
-    assert "(newer files: best.py, evaluator.py, notes.txt, phase2.yaml)" in refused.err
+    assert "(newer files: best.py, evaluator.py, phase2.yaml)" in refused.err
+
+
+def test_output_that_goes_through_tee_does_not_keep_a_run_from_being_resumed(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = ONE_SCORE.replace(
+        "    return", "    open(os.path.join(os.path.dirname(__file__), 'data.txt')).read()\n    return"
+    )
+    folder = write_project(tmp_path / "p", {**FILES, "evaluator.py": "import os\n" + reads, "data.txt": "1"})
+    monkeypatch.chdir(folder)
+    Path("run.txt").write_text("judging")
+    with served([f"```python\n{PROGRAM}```"]) as (address, _):
+        begun = command("evolve", ".", "--base-url", address, "--model", "m", "-i", "1")
+        assert begun.code == 0, begun.err
+        Path("run.txt").write_text("judging, and the rest")
+        assert command("resume", "latest", "-n", "2").code == 0
+        Path("data.txt").write_text("2")
+        refused = command("resume", "latest", "-n", "3")
+    assert (refused.code, "the problem changed since" in refused.err) == (2, True)
 
 
 def test_a_stored_failure_of_the_initial_program_is_judged_again(

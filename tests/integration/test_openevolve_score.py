@@ -226,6 +226,24 @@ def test_a_relative_path_that_leads_out_of_the_project_is_named(
     assert command("check", ".", *opened).code == 0
 
 
+def test_an_initial_program_with_a_fault_of_its_own_is_refused_as_such(
+    tmp_path: Path, command: shell.Shell
+) -> None:
+    files = {
+        "initial_program.py": "def f(:\n",
+        "evaluator.py": CAUGHT.replace(
+            'subprocess.run(["turbo-tool"], check=True)', "exec(open(path).read())"
+        ),
+    }
+    folder = write_project(tmp_path / "p", files)
+    store = ("--store", f"sqlite:///{tmp_path}/evovpo.db")
+    refused = command("evolve", folder, "--base-url", "http://localhost:9/v1", "--model", "m", *store)
+    assert refused.code == 3
+    assert "correct it, or its evaluator" in refused.err
+    missing = command("evolve", folder, "--base-url", "http://localhost:9/v1", "--from", "no/where", *store)
+    assert "expected a run or a folder of a checkpoint, found nothing at no/where" in missing.err
+
+
 CAUGHT = """
 import subprocess, traceback
 from openevolve.evaluation_result import EvaluationResult

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from openevolve.utils.metrics_utils import get_fitness_score
 
 from evovpo.analysis.scores import combined_score, failure, number
+from evovpo.api.interrupts import in_python
 from evovpo.errors import ProblemError
 from evovpo.problem.openevolve.metrics import (
     MetricDeclaration,
@@ -324,3 +325,32 @@ def test_what_an_evaluator_lacks_is_named_with_what_opens_it(
     assert what_is_missing("KeyError: 'SOME_KEY'").endswith("open it with --allow env=SOME_KEY")
     assert what_is_missing("KeyError: 'SOME_KEY'", ["env=SOME_KEY"]) == ""
     assert what_is_missing("KeyError: 'ABSENT_KEY'") == what_is_missing("ValueError: no") == ""
+
+
+def test_a_hidden_file_at_home_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    text = "FileNotFoundError: [Errno 2] No such file or directory: '.judgerc'"
+    assert what_is_missing(text).startswith("there is no file .judgerc in the folder of the evaluator")
+    (tmp_path / ".judgerc").write_text("")
+    assert what_is_missing(text).endswith(f"open it with --allow env=HOME --allow read={tmp_path}/.judgerc")
+
+
+def test_an_open_network_that_fails_is_not_called_closed() -> None:
+    text = "urllib.error.URLError: <urlopen error [Errno -2] Name or service not known>"
+    assert what_is_missing(text) == "the network is closed in the sandbox: open it with --allow network"
+    assert what_is_missing(text, ["network"]).startswith("the network is open")
+    assert what_is_missing("all is well", ["network"]) == ""
+
+
+def test_options_in_messages_become_arguments_in_python() -> None:
+    said = (
+        "open it with --allow path=$(rustc --print sysroot)/bin --allow read=/etc/gitconfig; or --set a.b=c"
+    )
+    assert in_python(said) == (
+        "open it with settings={'evaluator.allow': ['path=$(rustc --print sysroot)/bin', "
+        "'read=/etc/gitconfig']}; or settings={'a.b': 'c'}"
+    )
+    assert (
+        in_python("--set a.b=0.5, --allow network")
+        == "settings={'a.b': 0.5}, settings={'evaluator.allow': ['network']}"
+    )

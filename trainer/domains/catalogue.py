@@ -73,7 +73,6 @@ def open_domain(
 
 
 def longest(name: str, answers: int) -> int:
-    """Return the maximum number of tokens of a completion in a domain."""
     if name not in (*FILE_DOMAINS, "maze-words"):
         return 1024
     module = "maze.words" if name == "maze-words" else f"text.{name}"

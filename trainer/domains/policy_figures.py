@@ -81,7 +81,6 @@ def by_prompt(rows: Sequence[Mapping[str, Any]], figure: str, k: str) -> Array:
 
 
 def means(rows: Sequence[Mapping[str, Any]], figure: str) -> dict[str, float]:
-    """Return the mean of the statistic `figure` over the rows, for each k."""
     return {k: float(by_prompt(rows, figure, k).mean()) for k in rows[0][figure]}
 
 

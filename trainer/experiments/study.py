@@ -168,7 +168,6 @@ class Study(Part):
         return (TEST,) if self.test.tasks else arm.strategies
 
     def seeds_of(self, arm: StudyArm, strategy: str) -> range:
-        """Return the seeds of an arm for which the study has rows with `strategy`."""
         most = 0 if strategy == TEST else self.strategy(strategy).seeds
         return range(min(arm.seeds, most or arm.seeds))
 

@@ -126,7 +126,6 @@ def group_figures(
 
 
 def mean_figures(groups: Sequence[GroupFigures]) -> GroupFigures:
-    """Return the mean of each statistic over the groups of a step."""
     return GroupFigures(*(float(value) for value in np.mean(groups, axis=0)))
 
 

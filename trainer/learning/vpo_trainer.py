@@ -90,7 +90,6 @@ class VPOConfig(GRPOConfig):
             advantages(self.objective, nothing, rng=np.random.default_rng(0), **self.objective_settings())
 
     def objective_settings(self) -> dict[str, Any]:
-        """Return the settings as arguments of `trainer.objectives.advantages`."""
         return {"draws": self.draws, "alpha": self.alpha, "k": self.k, "scalar": tuple(self.scalar)}
 
 

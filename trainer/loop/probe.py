@@ -65,7 +65,6 @@ class ProbeResult:
 
     @property
     def sampled(self) -> int:
-        """The number of answers sampled per problem, which is the largest k."""
         chains, length = self.measures[0].values_C_m.shape
         return int((chains + self.measures[0].faults) * length)
 

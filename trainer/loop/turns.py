@@ -101,7 +101,6 @@ class Turns:
             watch.trained(result)
 
     def trainings(self) -> list[Training]:
-        """Return the trainings on the runs of this loop, oldest first."""
         own = f"{self.loop.id}-"
         return [one for one in self.store.trainings() if all(run.startswith(own) for run in one.runs)]
 

@@ -92,7 +92,6 @@ OPS: dict[str, _Op] = {
 
 
 def render(tree: Tree) -> str:
-    """Return the Python text of `tree`, in `canonical` form."""
     return ast.unparse(parse_expression(spell(tree)))
 
 

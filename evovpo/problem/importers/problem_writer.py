@@ -32,7 +32,6 @@ class TaskImport(NamedTuple):
 
 
 def check_empty(out: Path) -> None:
-    """Raise `ProblemError` unless `out` is an empty folder or does not exist."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ProblemError(f"{out}: expected a new or empty folder, found something; choose another")
 

@@ -388,7 +388,6 @@ def source_of(problem: Problem) -> tuple[Path, str, list[dict[str, Any]]] | None
 
 
 def texts_of(problem: Problem) -> dict[str, bool]:
-    """Return {parameter: True if its value is text in all training examples}."""
     return {
         name: bool(problem.train) and all(isinstance(row.inputs[place], str) for row in problem.train)
         for place, name in enumerate(problem.parameters)

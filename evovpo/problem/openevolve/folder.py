@@ -22,6 +22,7 @@ _NOT_PROGRAMS = frozenset({".yaml", ".yml", ".json", ".toml", ".md", ".pyc"})
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "openevolve_output", "evovpo-out", "node_modules"})
 _RESULT = Path("best", "best_program_info.json")
 _SKIPPED_ENDINGS = (".pyc", ".db", ".db-wal", ".db-shm", ".db-journal", ".log", ".out", ".png", ".md")
+_TEXTS = (".txt", ".err")
 _MOST_BUNDLED_FILES = 200
 
 
@@ -110,8 +111,15 @@ def input_files(project: Project, writable: Sequence[Path] = ()) -> list[Path]:
     return [path for path in _files(project.folder) if path not in settings and is_input(path)]
 
 
+def unnamed_texts(project: Project) -> frozenset[Path]:
+    """Return the text files that no code of a project names, such as the output of a command: no inputs."""
+    files, endings = list(_files(project.folder)), (".py", project.suffix)
+    code = "".join(path.read_text(errors="replace") for path in files if path.suffix in endings)
+    texts = (path for path in files if path.suffix in _TEXTS and path.suffix not in endings)
+    return frozenset(path for path in texts if path.parent == project.folder and path.name not in code)
+
+
 def content_digest(project: Project, files: Sequence[Path]) -> str:
-    """Return a hash of the files of a project, regardless of the folder's path."""
     digests = file_digests(project.folder, files)
     return hashlib.sha256(json.dumps([project.evaluator, digests], sort_keys=True).encode()).hexdigest()
 

@@ -14,7 +14,7 @@ from evovpo.config import Config
 from evovpo.errors import InitialProgramError, ProblemError, SandboxError, nearest_hint
 from evovpo.problem.openevolve.config_file import NO_SETTINGS, OpenEvolveSettings
 from evovpo.problem.openevolve.evaluator import STOPPED, OpenEvolveEvaluator, open_openevolve
-from evovpo.problem.openevolve.folder import Project, content_digest, input_files, read_project
+from evovpo.problem.openevolve.folder import Project, content_digest, input_files, read_project, unnamed_texts
 from evovpo.problem.openevolve.metrics import (
     MetricDeclaration,
     describe,
@@ -67,9 +67,11 @@ def changed_files(problem: Problem, config: Config, since: float) -> list[str] |
     project = read_project(Path(problem.folder, problem.evaluator.file), config.evaluator.initial_program)
     declared, _ = read_metrics(config.evaluator.metrics or project.metrics)
     newer = {path for path in input_files(project) if path.stat().st_mtime > since}
-    for is_old, added in itertools.product((False, True), (frozenset[Path](), newer)):
-        if _version(problem, _content(project, declared, config, is_old, added)) == problem.version:
+    none, texts = frozenset[Path](), unnamed_texts(project)
+    for is_old, unnamed, added in itertools.product((False, True), (texts, none), (none, newer)):
+        if _version(problem, _content(project, declared, config, is_old, unnamed | added)) == problem.version:
             return None
+    newer -= texts
     newer |= {path for path in [project.metrics] if path and path.stat().st_mtime > since}
     return sorted(str(path.relative_to(project.folder)) for path in newer)
 
@@ -99,7 +101,7 @@ def load_openevolve(
     names, axes = objectives_of(declared), tuple(name for name, _ in settings.axes)
     left_out = None if names else axes or ("complexity", "diversity")
     draft = _draft(project, config, settings, left_out)
-    content = _content(project, declared, config)
+    content = _content(project, declared, config, left_out=unnamed_texts(project))
     learned: tuple[Metric, ...] = ()
     for kept in frozen:
         if not _is_same(kept, content, names) or kept.evaluator is None:
@@ -284,9 +286,10 @@ def initial_fault(initial: Evaluation, config: Config, folder: Path) -> str:
     said = failure(dict(initial.metrics or ()), initial.feedback)
     if initial.status is not Status.OK:
         said = initial.feedback or str(initial.status)
-    usual = "files outside of its folder are left out: open one with --allow read=PATH"
-    lacks = _what_it_lacks(initial, config, folder) or usual
-    return said and f"the initial program fails ({said[:300]}); {lacks}"
+    lacks = _what_it_lacks(initial, config, folder)
+    if not lacks and re.search("No such file|not found|does not exist", initial.feedback):
+        lacks = "files outside of its folder are left out: open one with --allow read=PATH"
+    return said and f"the initial program fails ({said[:300]}); {lacks or 'correct it, or its evaluator'}"
 
 
 def _remarks(

@@ -15,5 +15,4 @@ def filter_path(name: str, architecture: str) -> Path:
 
 
 def compiled_filter(name: str) -> str:
-    """Return a seccomp filter for this processor, as hexadecimal digits."""
     return filter_path(name, platform.machine()).read_bytes().hex()

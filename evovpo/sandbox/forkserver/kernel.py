@@ -158,7 +158,6 @@ class Filter:
 
 
 def drop_privileges() -> None:
-    """Drop all capabilities, and prevent gaining any by starting a program."""
     _drop_capabilities(0)
     _checked(_prctl(PR_SET_NO_NEW_PRIVS, 1, None, 0, 0))
 
@@ -194,7 +193,6 @@ def _drop_capabilities(kept: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make orphaned descendants of this process its children."""
     _checked(_prctl(PR_SET_CHILD_SUBREAPER, 1, None, 0, 0))
 
 

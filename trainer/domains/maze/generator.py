@@ -71,11 +71,9 @@ class Maze:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The grid as nine strings of nine characters."""
         return tuple(self.grid[first : first + SIZE] for first in range(0, CELLS, SIZE))
 
     def cells(self, kind: str) -> list[int]:
-        """Return the indices of all cells of one kind, ascending."""
         return [cell for cell, found in enumerate(self.grid) if found == kind]
 
 

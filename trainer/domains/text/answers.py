@@ -23,7 +23,6 @@ _DELIMITERS = rf"{_WRAPPERS}|</?(answer|support|entity_[A-E]|think|tool_call|res
 
 
 def chat(text: str) -> dict[str, Any]:
-    """Return the column `prompt` of a row, with the text as one user message."""
     return {"prompt": [{"role": "user", "content": text}]}
 
 

@@ -37,7 +37,6 @@ def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
 
 
 def files_of(data: str | Path | None) -> list[Path]:
-    """Return the paths in a comma-separated string, or an empty list for None."""
     return [Path(part) for part in str(data or "").split(",") if part]
 
 
