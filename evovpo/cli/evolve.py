@@ -343,8 +343,10 @@ def stopped(live: LiveProgress, store: Store, output_dir: Path | None = None) ->
         leave(Exit.STOPPED, "Stopped before the search began; nothing new was stored.")
     from evovpo.runs.stored import stored_run
 
-    proposed = store.run_summary(live.run.id).proposed
-    _write_files(store, stored_run(store, live.run.id), output_dir)
+    view = stored_run(store, live.run.id)
+    proposed = view.summary.proposed
+    if view.best is not None:
+        _write_files(store, view, output_dir)
     leave(
         Exit.STOPPED,
         f"Stopped. {proposed} of {live.run.evaluations} evaluations are stored; replies that were not "

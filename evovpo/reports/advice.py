@@ -120,14 +120,12 @@ def _reasons(
         yield "another --seed" + f", or {further}" * (not late)
 
 
-def stored_advice(
-    store: Store, view: RunView, store_option: str = "", is_failed: bool = False
-) -> Sequence[str]:
+def stored_advice(store: Store, view: RunView, options: str = "", is_failed: bool = False) -> list[str]:
     if view.outcome(0.0).is_right:
-        return ()
+        return []
     answers = store.answers(view.run.id, 0, 1000, None, 100)
     fault_of = partial(common_fault, store, view.problem.version)
-    return advice(view, store_option, answers, is_failed, fault_of)
+    return advice(view, options, answers, is_failed, fault_of)
 
 
 def common_fault(store: Store, version: str, status: Status) -> str:

@@ -40,6 +40,7 @@ class WorkBar:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True, highlight=False)
+        self._has_bars = self._console.is_terminal and not self._console.quiet  # bars redirect prints
         self._bars = _Bars(
             TextColumn("{task.description}", markup=False, table_column=Column()),
             BarColumn(bar_width=20),
@@ -56,7 +57,7 @@ class WorkBar:
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if self._has_bars:
             self._bars.start()
         else:
             threading.Thread(target=self._say_at_times, daemon=True).start()
@@ -64,7 +65,7 @@ class WorkBar:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        if self._console.is_terminal:
+        if self._has_bars:
             self._bars.stop()
 
     def show(self, name: str, done: int, total: int | None, figures: str = "") -> None:
