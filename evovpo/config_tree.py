@@ -101,7 +101,6 @@ class Tree(Section):
     """Base class of whole configurations. Each field is a section, or a tuple of sections of one class."""
 
     def to_json(self) -> str:
-        """Return the resolved configuration as one line of JSON with sorted keys."""
         return json.dumps(self.model_dump(), sort_keys=True)
 
     def differences(self, other: Self) -> dict[str, tuple[object, object]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from evovpo.errors import ConfigError, EvovpoError, FileHeldError
 
 PARTIAL = ".partial"
-"""Suffix of files and folders that are still being written."""
 
 
 def hold(path: Path) -> contextlib.AbstractContextManager[object]:

@@ -91,7 +91,6 @@ class PromptKind(StrEnum):
 
     @property
     def is_free(self) -> bool:
-        """True if the programs of this prompt do not count against the budget."""
         return self in (PromptKind.SEED, PromptKind.SHORTEN)
 
 
@@ -111,7 +110,6 @@ class PolicyEventKind(StrEnum):
 
     @property
     def is_serving(self) -> bool:
-        """True if searches use the event's version from this event on."""
         return self in (PolicyEventKind.SERVED, PolicyEventKind.ROLLED_BACK)
 
 
@@ -286,7 +284,6 @@ class Problem:
 
     @property
     def trust(self) -> Trust:
-        """How far evaluations of this problem can be trusted."""
         whole = self.evaluator is not None and self.evaluator.mode is EvaluatorMode.WHOLE
         return Trust.LOW if whole else Trust.HIGH
 

@@ -196,7 +196,6 @@ def find_objective(name: str) -> TrainingObjective:
 
 
 def _grpo(rewards: Floats, rng: np.random.Generator, settings: ObjectiveConfig) -> Floats:
-    """Return the advantages of GRPO (arXiv 2402.03300) for the scalar reward."""
     return _z_scores(_scalars(rewards, settings)[:, 0])
 
 

@@ -9,9 +9,7 @@ from typing import NamedTuple
 from evovpo.types import Evaluation, Json, Problem, Status
 
 COMBINED = "combined_score"
-"""Metric by which OpenEvolve ranks programs."""
 ERROR = "error"
-"""Metric that reports a failure, as a text or as the only number among the metrics."""
 _FAULT_LINE = re.compile(
     r"^(error|stderr|exception)\w*: *[^\d.\s]|[A-Z]\w*(Error|Exception)\b|\[Errno -?\d+\]|command not found"
     r"|No such file or directory|Permission denied|(Name|Host) .*(not known|unreachable)|in name resolution"

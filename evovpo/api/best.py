@@ -9,7 +9,7 @@ from evovpo.api.frames import frame_rows, is_frame, plain
 from evovpo.api.interrupts import short_errors
 from evovpo.api.notebook import program_html
 from evovpo.errors import ProblemError
-from evovpo.problem.importers.tables import parameter_names, texts_of
+from evovpo.problem.importers.tables import parameter_names, texts_of, unlike_examples
 from evovpo.runs.apply import run_rows
 from evovpo.runs.stored import RunView, to_run
 from evovpo.store import Store
@@ -23,7 +23,7 @@ class Best:
     id: str
     source: str
     rewards: dict[str, float] = field(repr=False)
-    """Component -> reward in [0, 1]."""
+    """Component -> reward in [0, 1], scaled where the evaluator's number is no reward (see `metrics`)."""
     mean_reward: float
     metrics: dict[str, Json]
     """Raw metrics, if the evaluator returns any."""
@@ -50,8 +50,8 @@ class Best:
 
         `rows` is a list of argument tuples (bare values if there is one argument) or dictionaries, or a
         DataFrame with a column for each parameter, found by name. The output is None where the program fails.
-        Warnings count such rows, and say if the program is wrong on examples. Raises `ProblemError` if the
-        program is not a function, or if arguments or columns are missing.
+        Warnings count such rows and rows like no example, and say if the program is wrong on examples.
+        Raises `ProblemError` if the program is not a function, or if arguments or columns are missing.
         """
         outcome = self._view.outcome(0.0)
         if self._view.problem.is_by_example and not outcome.is_right:
@@ -78,6 +78,10 @@ class Best:
                 else self._arguments(row if isinstance(row, list) else [row], {})
                 for row in map(plain, rows)
             ]
+        is_trusted = self._view.problem.is_by_example and outcome.is_right
+        if is_trusted and (new := [*filter(None, unlike_examples(self._view.problem, listed))]):
+            said = f"{len(new)} of {len(listed)} rows are like no example, the first: {new[0]:.100}"
+            warnings.warn(f"{said}; check their outputs, or give examples of such rows", stacklevel=3)
         found = self._run(listed)
         errors = [error for _, error in found if error is not None]
         if errors:

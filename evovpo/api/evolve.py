@@ -120,7 +120,8 @@ def evolve(
     The programs come from `proposer`, from `model` on the server at `base_url`, or by default from the
     built-in model. A proposer is called once at a time; `search.in_flight` allows more calls. `config` is a
     TOML file, or a YAML file for an OpenEvolve project. `settings` maps names to values, such as
-    `{"search.in_flight": 8}`. By default, progress is shown on a terminal and in a notebook.
+    `{"search.in_flight": 8}`. By default, progress is shown on a terminal and in a notebook. A `seed` repeats
+    a search exactly if `search.in_flight` is 1.
 
     Raises `ConfigError` or `ProblemError` for invalid arguments, or if `score` raises on `seed_program`. If
     `proposer` raises, its exception is the cause of a `ConfigError`. After an error or an interrupt (Ctrl-C,
@@ -161,7 +162,7 @@ def evolve(
             request = open_request(name, file, changes | own)
         elif examples is not None:
             made = problem_of_examples(examples, heldout, seed_program, entry, statement, doubts, limits)
-            said = (f"the result is the column {columns[-1]!r}",) if columns else ()
+            said = (f"the result is the column {columns[-1]!r}",) if columns and output is None else ()
             request = RunRequest(made, Config.load(file, changes), remarks=said)
         else:
             assert score is not None

@@ -31,7 +31,6 @@ def plain(value: Any, missing: Json = None) -> Json:
 
 
 def is_frame(value: object) -> bool:
-    """Return whether `value` is an object of pandas or Polars."""
     return any(kind.__module__.partition(".")[0] in ("pandas", "polars") for kind in type(value).__mro__)
 
 

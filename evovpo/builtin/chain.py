@@ -6,7 +6,6 @@ from evovpo.prompts.request import Answer
 
 MAX_ANSWERS = 4
 MAX_ROWS = 7
-"""Maximum number of examples in one prompt."""
 PAD, BEGIN, END, SEPARATOR = "⟦pad⟧", "⟦begin⟧", "⟦end⟧", "⟦sep⟧"
 PAD_ID, BEGIN_ID, END_ID, SEPARATOR_ID = 0, 1, 2, 3
 

@@ -117,7 +117,9 @@ def evolve(
     if output_dir is not None and is_table(output_dir):
         raise ConfigError(f"-o: expected a folder, found {output_dir}; evovpo apply fills a table afterwards")
     if origin is not None and "/" in origin and not Path(origin).is_dir():
-        raise ConfigError(f"--from: expected a run or a folder of a checkpoint, found nothing at {origin}")
+        raise ConfigError(
+            f"--from, --checkpoint: expected a run or a checkpoint's folder, found nothing at {origin}"
+        )
     models = None
     if secondary_model is not None:  # with OpenEvolve's default weights
         if model is None:
@@ -216,8 +218,9 @@ def resume(
             lambda words: _with_live_view(store, waiting, partial(work, allow=words), output_dir), allow
         )
         if changes and not outcome.seconds:
-            more = "search.stop_when_solved=false" if outcome.solved else "another search.target"
-            say(f"Run {run_id} stays as it is: {outcome.status}. To search on, add --set {more}", stderr=True)
+            more = "add --set search.stop_when_solved=false" if outcome.solved else "add another --target"
+            more = "evolve again with another --seed" if outcome.is_memorised else more
+            say(f"Run {run_id} stays as it is: {outcome.status}. To search on, {more}", stderr=True)
         _finish(store, as_json, outcome, output_dir)
 
 

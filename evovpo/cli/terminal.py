@@ -35,7 +35,6 @@ class Exit(IntEnum):
     MEMORISED = 5
     """The run is right on every training row and wrong on a held-out one."""
     STOPPED = 130
-    """Ctrl-C."""
 
 
 def open_store(url: str | None, *, create: bool = False) -> Store:

@@ -26,7 +26,6 @@ class Variant(NamedTuple):
 
     name: str
     settings: Mapping[str, object]
-    """Section -> key -> value, as in a configuration file."""
 
 
 class Arm(NamedTuple):

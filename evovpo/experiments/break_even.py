@@ -30,7 +30,6 @@ class ArmCosts(NamedTuple):
     cost_S_T: Array
     """Cost of the search with each seed on each problem, until the problem was solved or the search ended."""
     solved_S_T: Array
-    """Whether each seed solved each problem, from 0 (no) to 1 (yes)."""
 
 
 class BreakEven(NamedTuple):

@@ -15,7 +15,6 @@ from evovpo.analysis.statistics import DRAWS, Array, Interval, bootstrap_interva
 
 _CLEAR = 0.05
 CURVE_DRAWS = 2000
-"""Number of resamples for points of curves and for `UnlockedProblems`."""
 
 
 class Difference(NamedTuple):

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 TELL_SECONDS = 0.25
 """Minimum seconds between progress messages of a task, and maximum seconds between calls of `on_wait`."""
 STOP_SECONDS = 20.0
-"""Seconds that processes have to store their progress before they are killed."""
 _BEGUN = 3
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",  # processes share the cores

@@ -149,7 +149,6 @@ class Comparison(NamedTuple):
     arm: str
     reference: str
     pairs: Mapping[str, tuple[ArmRows, ArmRows]]
-    """Strategy -> rows of both arms."""
     solved: Figure = SOLVED
     at_k: Mapping[str, Mapping[int, Difference]] = {}
     """Name of a statistic -> k -> difference in independent samples of the arms; empty without samples."""

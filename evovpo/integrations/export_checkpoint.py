@@ -1,5 +1,7 @@
 """Writes a run in OpenEvolve's file format: the best program with its metrics, and a checkpoint."""
 
+import contextlib
+import json
 import time
 from datetime import datetime
 from pathlib import Path
@@ -33,8 +35,12 @@ def write_best(store: Store, view: RunView, folder: Path) -> Path | None:
 
 
 def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
-    """Write all programs of a run as an OpenEvolve checkpoint; return the checkpoint's folder."""
-    place = folder / "checkpoints" / f"checkpoint_{view.summary.proposed}"
+    """Write all programs of a run as an OpenEvolve checkpoint; return the checkpoint's folder.
+
+    Its number is the run's evaluations, added to the highest number of another run in the folder.
+    """
+    number = view.summary.proposed + _highest_of_others(view.run.id, folder / "checkpoints")
+    place = folder / "checkpoints" / f"checkpoint_{number}"
     found = _openevolve_programs(store, view)
     best = None if view.best is None else view.best.id
     count = 1 + max((one["metadata"]["island"] for one in found.values()), default=0)
@@ -46,7 +52,8 @@ def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
         "island_feature_maps": [{} for _ in islands],
         "archive": [best] if best else [],
         "best_program_id": best,
-        "last_iteration": view.summary.proposed,
+        "last_iteration": number,
+        "evovpo_run": view.run.id,
     }
     with write_errors(f"{place}:", kind=ConfigError):
         (place / "programs").mkdir(parents=True, exist_ok=True)
@@ -56,6 +63,17 @@ def write_checkpoint(store: Store, view: RunView, folder: Path) -> Path:
         if view.best is not None:
             _write_program(place, view.best, view.problem.suffix)
     return place
+
+
+def _highest_of_others(run_id: str, folder: Path) -> int:
+    others = [0]
+    for place in folder.glob("checkpoint_*"):
+        run = None
+        with contextlib.suppress(OSError, ValueError):
+            run = json.loads((place / "metadata.json").read_text(encoding="utf-8")).get("evovpo_run")
+        number = place.name.rpartition("_")[2]
+        others += [int(number)] * (run != run_id and number.isdigit())
+    return max(others)
 
 
 def _openevolve_programs(store: Store, view: RunView) -> dict[str, dict[str, Any]]:

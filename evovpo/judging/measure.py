@@ -63,7 +63,6 @@ class Measure:
     """
 
     rewards_C_m_D: Array
-    """Zeros for an answer that contains no program or fails."""
     keys_C_m: tuple[tuple[str | None, ...], ...]
     faults: int = 0
     unseen_C_m: npt.NDArray[np.bool_] | None = None

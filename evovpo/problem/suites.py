@@ -23,7 +23,6 @@ class SuiteEntry(NamedTuple):
     difficulty: float | None
     """Measured difficulty, from 0 (always solved) to 1 (never solved); None if not measured."""
     family: str = ""
-    """Name of a family of related problems; empty for a single problem."""
     is_held_out: bool = False
     """True if the suite reserves the problem for evaluation. Its family is never used for training."""
 
@@ -41,7 +40,6 @@ def bundled_problems() -> tuple[str, ...]:
 
 
 def bundled_suites() -> dict[str, str]:
-    """Return {name: description} of the bundled suites."""
     files = sorted(bundled_root().glob("*/suite.toml"))
     return {file.parent.name: tomllib.loads(file.read_text())["suite"]["description"] for file in files}
 

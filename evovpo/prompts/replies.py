@@ -19,9 +19,7 @@ _REASONING = re.compile(r"\A(?:\s*<think>.*?(?:</think>|\Z)|.*</think>(?!['\"]))
 class Block(NamedTuple):
     text: str
     language: str
-    """The first word after the opening fence, in lower case, or empty."""
     is_closed: bool
-    """False if the text ended before the closing fence."""
     path: str
     """File path from a header line before the block; empty without a header."""
 

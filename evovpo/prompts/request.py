@@ -58,7 +58,6 @@ class Answer(NamedTuple):
     program: Program | None
     token_span: tuple[int, int] | None
     reason: str = ""
-    """Why there is no program; empty if the format gives no reason."""
 
 
 class PromptFormat(Protocol):
@@ -70,7 +69,6 @@ class PromptFormat(Protocol):
     ways: ClassVar[Mapping[str, float]]
     """Kind of prompt (`evovpo.search.ways`) -> its initial share of all prompts; empty for the defaults."""
     others: int
-    """Number of the island's best programs that a mutation prompt shows besides the parent."""
 
     def messages(self, problem: Problem, request: PromptRequest) -> tuple[Message, ...]:
         """Return the messages of the prompt."""

@@ -51,18 +51,15 @@ class Shape:
     """The request fields that a server accepts, as learned from the server's refusals."""
 
     left_out: frozenset[str] = frozenset()
-    """Fields that the server refuses."""
     has_n: bool = True
     """True if the server can return several choices for one request (parameter `n`)."""
     limit_name: str = "max_tokens"
-    """The server's name for the maximum number of completion tokens."""
     most_tokens: int = sys.maxsize
     context: tuple[int, float] = (0, 0.0)
     """Tokens of the model's context, and tokens per character of prompts; zeros if unknown."""
 
     @property
     def is_plain(self) -> bool:
-        """True if the server accepts all request fields that training needs."""
         return not self.left_out & _FOR_TRAINING
 
 

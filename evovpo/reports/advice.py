@@ -35,7 +35,8 @@ def advice(
     config, calls = Config.from_json(view.run.config_json), view.summary.calls
     budget, target, outcome = config.budget, config.search.target, view.outcome(0.0)
     if outcome.is_memorised:
-        return ["the held-out examples that it gets wrong: correct them, or add more training examples alike"]
+        wrong = "the held-out examples that it gets wrong: correct them, or add more training examples alike"
+        return [wrong, "another --seed"]
     if outcome.solved or (target is not None and outcome.best >= target):
         return []
     more = f"--evaluations {2 * view.run.evaluations}"
@@ -108,11 +109,15 @@ def _reasons(
         if len(wrong) > _FEW * len(problem.train):
             hint = "check that the result follows from the inputs alone" + f", or {further}" * (not late)
             if config.proposer.name == "local":
-                hint += "; the built-in model writes short expressions: split a long result into columns"
+                hint = "the built-in model writes short expressions: split a long result into columns, "
+                hint += "and leave out a text that all results have"
         who = "its best program is wrong" if is_near else "no program is right"
         yield f"{who} on training examples {rows} (# in the table): {hint}"
     if (again := read.get(ParseStatus.DUPLICATE, 0)) > 0.5 * proposed and config.proposer.name != "own":
         helps = f"--set sampling.temperature={config.sampling.temperature + 0.3:g}"
+        helps = (
+            "a higher temperature in [[models]]" if any(one.temperature for one in config.models) else helps
+        )
         yield f"{again} of {proposed} answers were programs that it had before: {helps}"
     if config.proposer.name in ("local", "random"):
         yield "a larger model behind a server: --base-url URL --model NAME"

@@ -51,6 +51,12 @@ class BatchProgress(WorkBar):
         self._line(self.status())
         return super().__enter__()
 
+    def __exit__(self, *_: object) -> None:
+        self._read_at = float("-inf")
+        self.pause()
+        self._show_all()
+        super().__exit__()
+
     def take(self, message: Message) -> None:
         cell = self._cells[message.name]
         match message:

@@ -114,7 +114,7 @@ def figures(outcome: Outcome, budget: int, problem: Problem, solved_after: int |
     late = outcome.evaluations - (outcome.evaluations if solved_after is None else solved_after)
     under_way = f", {late} of them after it was solved" * bool(late)
     table.add_row("evaluations", f"{outcome.evaluations} of {budget}{joins}{under_way}")
-    table.add_row("programs run", f"{outcome.executed} different ones")
+    table.add_row("programs run", f"{outcome.executed}; those known before are not run again")
     if outcome.seconds:
         table.add_row("time", f"{outcome.seconds:.1f} s")
     return table
@@ -141,8 +141,11 @@ def run_report(view: RunView, ancestors: Sequence[Ancestor]) -> RenderableType:
     outcome = view.outcome(0.0)
     head = Text(f"run {run.id}, {outcome.status}, seed {run.seed}, {run.created_at}", style="dim")
     config = Config.from_json(run.config_json)
-    models = ", ".join(one.name for one in config.models) or config.proposer.model or config.proposer.name
-    head.append(f"\nproposer {printable(models)}, temperature {config.sampling.temperature:g}")
+    usual = config.sampling.temperature
+    known = [(one.name, one.temperature or usual) for one in config.models]
+    known = known or [(config.proposer.model or config.proposer.name, usual)]
+    said = ", ".join(f"{printable(name)} at temperature {temperature:g}" for name, temperature in known)
+    head.append(f"\nproposer: {said}")
     origin = config.run.origin
     if origin:
         begun = counted(len(origin) - 1, "program")

@@ -37,7 +37,6 @@ class Progress(NamedTuple):
     executed: int
     waits: str = ""
     is_failing: bool = False
-    """True if requests of the proposer fail and are sent again."""
 
 
 class _Arrival(NamedTuple):
@@ -45,7 +44,6 @@ class _Arrival(NamedTuple):
     rollouts: list[Rollout]
     judging: asyncio.Task[Found]
     at: float
-    """Arrival time on the monotonic clock."""
 
     def patience(self) -> float:
         """Return how many seconds to wait for these replies to be judged before the next prompt is sent."""

@@ -38,7 +38,6 @@ class GroupJudge:
 
     search: SearchState
     judge: Callable[[Program], Evaluation]
-    """Function that evaluates one program; it is called from several threads."""
     known: Mapping[str, Evaluation] = field(default_factory=dict)
     pool: ThreadPoolExecutor | None = None
     """Threads in which `find` evaluates programs, one program per thread."""

@@ -42,7 +42,6 @@ class Openings:
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
-    """Folders prepended to `PATH`; also readable."""
     working_folder: str = ""
 
     @property

@@ -34,7 +34,6 @@ class Member:
     rewards: tuple[float, ...]
     """The values by which programs are compared (`evovpo.analysis.scores.compared`)."""
     order: int
-    """Position in the order of insertion over the whole run."""
     metrics: tuple[tuple[str, Json], ...] = ()
     is_ok: bool = True
 

@@ -116,7 +116,6 @@ class EncodedColumn(TypeDecorator[Any]):
 
 
 def word(kind: Callable[[str], str]) -> EncodedColumn:
-    """Return the column type for the values of an enum."""
     return EncodedColumn(String(32), str, kind)
 
 

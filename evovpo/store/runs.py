@@ -24,7 +24,6 @@ _HAS_FAILED = (calls.c.outcome != CallOutcome.OK) & ~(
 class CallTotals(NamedTuple):
     calls: int
     failed: int
-    """Failed requests, retried or not, without those that were sent again in another form."""
     prompt_tokens: int
     completion_tokens: int
     cost: float | None

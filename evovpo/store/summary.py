@@ -55,7 +55,6 @@ class RunRow(NamedTuple):
 
     @property
     def ending(self) -> str:
-        """The status, or `memorised` for a run that is solved on training rows only."""
         return self.status.ending(self.solved_heldout)
 
 
@@ -93,13 +92,11 @@ class CandidateLine(NamedTuple):
     status: Status | None
     executed: bool
     seconds: float
-    """Sandbox time; 0 if not executed."""
     mean_reward: float | None
     passed: int
     length: int
     metrics: dict[str, Json] | None
     rewards: Rewards
-    """Empty if not judged."""
 
 
 class TellLine(NamedTuple):
@@ -108,7 +105,6 @@ class TellLine(NamedTuple):
     """None if no model answered."""
     tokens: int
     seconds: float
-    """Sampling time."""
     candidates: list[CandidateLine]
 
 

@@ -92,10 +92,13 @@ def test_heldout_columns_are_found_by_name_and_missing_inputs_are_as_in_tables(t
 
 def test_any_column_can_be_the_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frame = pandas.DataFrame({"upper": ["AB", "CD"], "name": ["ab", "cd"]})
-    run = evolve(tmp_path, examples=frame, output="upper", proposer=writes(UPPER), progress=True)
+    evolve(tmp_path, examples=frame, proposer=writes(UPPER), progress=True)
+    assert "note: the result is the column 'name'\n" in capsys.readouterr().err
+    run = evolve(tmp_path, examples=frame, output="upper", proposer=writes(UPPER))
     assert run.solved_train
-    assert "note: the result is the column 'upper'\n" in capsys.readouterr().err
     assert run.best.apply(frame["name"]) == ["AB", "CD"]
+    with pytest.warns(UserWarning, match="1 of 2 rows are like no example, the first: 'e-f'"):
+        assert run.best.apply(["e-f", "gh"]) == ["E-F", "GH"]
     again = evolve(tmp_path, frame, output="upper", proposer=writes(UPPER.replace("solve", "upper")))
     assert (again.best.entry, again.advice) == ("upper", ())
     for examples in (frame, [(("ab",), "AB")]):
@@ -134,7 +137,8 @@ def test_a_frame_alone_is_used_as_a_table_in_a_file(
 
 def test_the_best_program_is_applied_to_rows(tmp_path: Path) -> None:
     run = evolve(tmp_path, examples=[(("ab",), "AB"), (("cd",), "CD")], proposer=writes(UPPER))
-    with pytest.warns(UserWarning, match="solve failed on 1 of 3 rows, the first: AttributeError"):
+    unlike = pytest.warns(UserWarning, match="1 of 3 rows are like no example, the first: 3; check")
+    with unlike, pytest.warns(UserWarning, match="solve failed on 1 of 3 rows, the first: AttributeError"):
         assert run.best.apply([("x",), (np.int64(3),), ("y",)]) == ["X", None, "Y"]
     assert run.best.apply(pandas.DataFrame({"other": [1], "X": ["z"]})) == ["Z"]
     assert run.best.apply(["x", {"x": "y"}]) == run.best.apply(np.array(["x", "y"])) == ["X", "Y"]

@@ -437,6 +437,20 @@ def test_files_added_beside_a_project_do_not_stop_its_runs_and_changed_ones_are_
     assert "(newer files: best.py, evaluator.py, phase2.yaml)" in refused.err
 
 
+def test_checkpoints_of_several_runs_in_a_folder_count_on(
+    tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_project(tmp_path / "p", FILES)
+    monkeypatch.chdir(tmp_path)
+    with served([f"```python\n{PROGRAM}```", f"```python\n{BETTER}```"]) as (address, _):
+        words = ("evolve", folder, "--base-url", address, "--model", "m", "-o", "out")
+        assert command(*words, "-i", "3").code == 0
+        assert command("resume", "latest", "-n", "4", "-o", "out").code == 0
+        assert command(*words, "-i", "2", "--checkpoint", "out").code == 0
+    found = sorted(path.name for path in Path("out/checkpoints").iterdir())
+    assert found == ["checkpoint_3", "checkpoint_4", "checkpoint_6"]
+
+
 def test_output_that_goes_through_tee_does_not_keep_a_run_from_being_resumed(
     tmp_path: Path, command: shell.Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -241,7 +241,7 @@ def test_an_initial_program_with_a_fault_of_its_own_is_refused_as_such(
     assert refused.code == 3
     assert "correct it, or its evaluator" in refused.err
     missing = command("evolve", folder, "--base-url", "http://localhost:9/v1", "--from", "no/where", *store)
-    assert "expected a run or a folder of a checkpoint, found nothing at no/where" in missing.err
+    assert "expected a run or a checkpoint's folder, found nothing at no/where" in missing.err
 
 
 CAUGHT = """

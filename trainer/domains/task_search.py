@@ -83,7 +83,6 @@ def search_row(found: Searched, ks: Sequence[int]) -> dict[str, Any]:
 
 
 def solved_by(found: Searched, ks: Sequence[int]) -> Mapping[str, float]:
-    """Return for each k: 1 if the first k evaluations solved the task, else 0."""
     return {str(k): float(found.solved_after is not None and found.solved_after <= k) for k in ks}
 
 

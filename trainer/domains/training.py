@@ -185,7 +185,6 @@ def checked_settings(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_vllm(settings: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if the settings use vLLM, but vLLM is not installed."""
     if settings.get("use_vllm") and find_spec("vllm") is None:
         raise ConfigError(
             "use_vllm: expected vLLM, found none installed; pip install 'evovpo[vllm]', or sample with "

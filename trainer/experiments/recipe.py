@@ -81,7 +81,6 @@ class Recipe(Part):
     arms: tuple[RecipeArm, ...] = Field((), strict=False)
 
     def arm(self, name: str) -> RecipeArm:
-        """Return an arm by name. Raises `ConfigError` for an unknown name."""
         names = [one.name for one in self.arms]
         if name not in names:
             raise ConfigError(f"{self.name}: unknown arm {name!r}; {nearest_hint(name, names)}")

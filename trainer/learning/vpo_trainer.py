@@ -137,6 +137,11 @@ class VPOTrainer(HookedTrainer):
                 "rollout_func: TRL ignores its log-probabilities and trains as if the model had sampled; "
                 "leave it out"
             )
+        if not callable(reward_vector_funcs):
+            found = type(reward_vector_funcs).__name__
+            raise ConfigError(
+                f"reward_vector_funcs: expected one function, found a {found}; give the function"
+            )
         self._judge = RewardFunction(
             reward_vector_funcs, args.answers_per_chain, lambda components: _weights(args, components)
         )

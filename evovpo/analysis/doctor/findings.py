@@ -71,7 +71,6 @@ class Diagnosis:
     figures: Figures
     advice: Advice
     findings: tuple[Finding, ...]
-    """Most important first."""
 
     @property
     def verdict(self) -> Verdict:

@@ -24,7 +24,6 @@ class Sample(NamedTuple):
     answers: int
     """Number of answers requested per completion (the maximum over prompts)."""
     slots: int
-    """Number of answers in all chains."""
     unreadable: int
     faulty: int
     """Number of chains left out because the sandbox failed."""
@@ -165,7 +164,6 @@ class Figures:
     rewarded: float
     """Share of all answers, unreadable ones included, that have any reward."""
     right: float
-    """Share of answers with every component at 1."""
     spread: float
     """Share of prompts whose chains have different scores (E_w max w·r)."""
     flat_at_zero: float

@@ -15,7 +15,6 @@ MAX_ARGUMENTS = 4
 ARGUMENTS = tuple(f"x{index}" for index in range(MAX_ARGUMENTS))
 """The names of the inputs in expressions, in order; programs use the problem's own names."""
 LONGEST = 400
-"""Maximum length of an expression in characters."""
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Exceptions of Python's parser and unparser for invalid or too deeply nested text."""
 

@@ -37,7 +37,6 @@ _SYNTAX = (
 
 
 def program_tokens() -> list[str]:
-    """Return the multi-character tokens for programs, such as `.upper()`."""
     tokens = [*ARGUMENTS, *_METHODS, *_SYNTAX, *(repr(pattern) for pattern in PATTERNS)]
     tokens += [f"[{index}]" for index in range(-4, 6)]
     tokens += [f"[{index}:]" for index in range(-6, 10) if index]

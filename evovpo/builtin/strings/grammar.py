@@ -112,7 +112,6 @@ def type_of(tree: Tree) -> str:
 
 
 def size(tree: Tree) -> int:
-    """Return the number of operations in `tree`, not counting leaves."""
     return 1 + sum(size(child) for child in tree[1:]) if tree[0] in OPS else 0
 
 
@@ -121,7 +120,6 @@ def has_branch(tree: Tree) -> bool:
 
 
 def paths(tree: Tree, here: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
-    """Yield the path to every node of `tree`, as child indices from the root."""
     yield here
     if tree[0] in OPS:
         for index, child in enumerate(tree[1:], start=1):

@@ -333,8 +333,24 @@ def form_of(values: Iterable[Any]) -> str:
 def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, list[int]]:
     """Return {inputs: numbers of rows, from 1} for empty cells of `column` with a new pattern of inputs.
 
+    The key of an entry is the inputs of the first row with the pattern, as text.
+    """
+    arguments = arguments_of(rows, texts_of(problem))
+    found: dict[str, list[int]] = {}
+    for number, (row, values, inputs) in enumerate(
+        zip(rows, arguments, unlike_examples(problem, arguments), strict=True), start=1
+    ):
+        is_empty = is_sum(row) or all(value in ("", None) for value in values)
+        if inputs and row.get(column) in ("", None) and not is_empty:
+            found.setdefault(inputs, []).append(number)
+    return found
+
+
+def unlike_examples(problem: Problem, arguments: Iterable[Sequence[Any]]) -> list[str]:
+    """Return for each row "" if its pattern is not new, else the inputs of the first row with the pattern.
+
     A pattern (`form_of`) is new if no example has it, or if a column that repeats a few values in the
-    examples has another value. The key of its entry is the inputs of the first row with it, as text.
+    examples has another value.
     """
     examples = [row.inputs for row in (*problem.train, *problem.heldout)]
     columns = [list(map(repr, column)) for column in zip(*examples, strict=True)]
@@ -345,14 +361,7 @@ def new_forms(problem: Problem, rows: Sequence[Mapping[str, Any]], column: str) 
         return form_of(values) + "".join(value for value, known in pairs if known and value not in known)
 
     first = dict.fromkeys(map(pattern, examples), "")
-    found: dict[str, list[int]] = {}
-    arguments = arguments_of(rows, texts_of(problem))
-    for number, (row, values) in enumerate(zip(rows, arguments, strict=True), start=1):
-        inputs = first.setdefault(pattern(values), ", ".join(map(repr, values)))
-        is_empty = is_sum(row) or all(value in ("", None) for value in values)
-        if inputs and row.get(column) in ("", None) and not is_empty:
-            found.setdefault(inputs, []).append(number)
-    return found
+    return [first.setdefault(pattern(values), ", ".join(map(repr, values))) for values in arguments]
 
 
 def write_table(

@@ -66,7 +66,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def is_copy(self) -> bool:
-        """True for a migrant: a copy of a program from another island."""
         return self.metadata.get("migrant") is True
 
     @property
@@ -78,7 +77,6 @@ class CheckpointProgram(pydantic.BaseModel, strict=True):
 
     @property
     def response(self) -> str:
-        """The model's answer; empty if the checkpoint has no answer."""
         responses = self._template().get("responses")
         first = responses[0] if isinstance(responses, list) and responses else ""
         return first if isinstance(first, str) else ""

@@ -78,7 +78,6 @@ class OpenEvolveEvaluator:
         )
 
     def evaluate_heldout(self, program: Program) -> tuple[bool, ...]:
-        """Return an empty tuple: OpenEvolve problems have no held-out rows."""
         return ()
 
     def _feedback(self, answer: WholeResult, faults: Sequence[str]) -> str:

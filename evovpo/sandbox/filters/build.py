@@ -198,7 +198,6 @@ FILTERS: dict[str, tuple[int, list[Rule]]] = {
 
 
 def compile_filters(architecture: str) -> dict[str, bytes]:
-    """Return the compiled filters (classic BPF) for one architecture, by name."""
     return {name: _compiled(architecture, *rules) for name, rules in FILTERS.items()}
 
 

@@ -78,7 +78,6 @@ def close_to_others() -> None:
 
 
 def landlock_abi() -> int:
-    """Return the Landlock ABI of the kernel, or 0 if the kernel has no Landlock."""
     try:
         return _syscall(LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
     except OSError:

@@ -175,7 +175,6 @@ def attacks(target: AttackTarget) -> list[Attack]:
 
 
 def whole_attacks(target: AttackTarget) -> list[Attack]:
-    """Return attacks by a candidate that runs in the process of its evaluator."""
     texts = exhaustion.ENDLESS + exhaustion.MEMORY + exhaustion.ENDINGS
     texts += reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + WHOLE
     return read_attacks(texts, target, Limits(wall_seconds=30.0, cpu_seconds=1, memory_mb=256, processes=8))
@@ -188,7 +187,6 @@ def controls(target: AttackTarget) -> Iterator[tuple[str, Attack]]:
 
 
 def proxy_attacks(target: AttackTarget) -> list[Attack]:
-    """Return attacks by a candidate that an evaluator calls in another process."""
     return read_attacks(reach.ENVIRONMENT + reach.BESIDE_AN_EVALUATOR + PROXY, target)
 
 

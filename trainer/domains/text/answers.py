@@ -111,7 +111,6 @@ def normalised(text: object, articles: bool = True) -> str:
 
 
 def multiset_f1(found: Iterable[str], wanted: Iterable[str]) -> float:
-    """Return the F1 score of two multisets; it is 1 if both are empty."""
     ours, theirs = Counter(iter(found)), Counter(iter(wanted))
     shared, size = (ours & theirs).total(), ours.total() + theirs.total()
     return 2 * shared / size if size else 1.0
