@@ -284,13 +284,8 @@ def _finish(
         show_advice(store, view, bool(reason), output_dir)
         if table is not None:
             say_new_forms(forms, column)
-            words = [
-                os.path.relpath(table),
-                "--column",
-                column,
-                "-o",
-                os.path.relpath(table.with_stem(f"{table.stem}-filled")),
-            ]
+            paths = [os.path.relpath(path) for path in (table, table.with_stem(f"{table.stem}-filled"))]
+            words = [paths[0], "--column", column, "-o", paths[1]]
             if outcome.is_right:
                 say(f"\nFill the table:     evovpo apply {outcome.run} {shlex.join(words)}{where}")
                 say(f"As a program:       evovpo show {outcome.run} --out solve.py{where}")

@@ -263,18 +263,19 @@ class Results:
                 yield Comparison(f"({one.arm.label})", f"({first.arm.label})", pairs, SOLVED_ROWS)
 
     def verdict(self) -> list[str]:
-        found = verdict([*self.comparisons()], {})
-        if not any(one.solved_in_any(SOLVED_ROWS) for one in self.arms):
+        if any(one.solved_in_any(SOLVED_ROWS) for one in self.arms):
+            found = verdict([*self.comparisons()], {})
+        else:
             found = [*map(_rewards_in_words, self.comparisons())]
         if unfinished := sum(not one.is_finished for one in self.cells):
             said = f"{unfinished} of {len(self.cells)} runs have not ended; what follows rests on the others."
             return [said, *found]
         ended = [one.cell.run_id for one in self.cells if one.row and one.row["status"] == RunStatus.STOPPED]
-        early = [
-            f"{len(ended)} of {len(self.cells)} runs stopped early: `evovpo show {run}` says why."
-            for run in ended
-        ]
-        return early[:1] + (found or ["There is one arm: nothing to compare."])
+        found = found or ["There is one arm: nothing to compare."]
+        if not ended:
+            return found
+        said = f"{len(ended)} of {len(self.cells)} runs stopped early: `evovpo show {ended[0]}` says why."
+        return [said, *found]
 
 
 def read_results(batch: Batch, store: Store) -> Results:

@@ -113,10 +113,15 @@ def input_files(project: Project, writable: Sequence[Path] = ()) -> list[Path]:
 
 def unnamed_texts(project: Project) -> frozenset[Path]:
     """Return the text files that no code of a project names, such as the output of a command: no inputs."""
-    files, endings = list(_files(project.folder)), (".py", project.suffix)
-    code = "".join(path.read_text(errors="replace") for path in files if path.suffix in endings)
-    texts = (path for path in files if path.suffix in _TEXTS and path.suffix not in endings)
-    return frozenset(path for path in texts if path.parent == project.folder and path.name not in code)
+    endings = (".py", project.suffix)
+    texts = {
+        path for path in project.folder.iterdir() if path.suffix in _TEXTS and path.suffix not in endings
+    }
+    if not texts:
+        return frozenset()
+    sources = (path for path in _files(project.folder) if path.suffix in endings)
+    code = "".join(path.read_text(errors="replace") for path in sources)
+    return frozenset(path for path in texts if path.name not in code)
 
 
 def content_digest(project: Project, files: Sequence[Path]) -> str:
